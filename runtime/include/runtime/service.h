@@ -1,0 +1,91 @@
+// The door between interpose and the runtime: everything that a hook may ask for.
+//
+// Every function may be called from any thread, never throws, takes no lock that is held over a driver call, and does
+// nothing but say "pass through" before Start has succeeded or after the process has forked. Calls that the runtime
+// makes to the driver go through the DriverApi given to Start, so they never come back as requests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "runtime/driver_api.h"
+
+namespace stalloc::runtime {
+
+struct Settings;
+
+enum class Answer : bool { kPassThrough = false, kServed = true };
+
+// The stream whose order a request follows. In `_ptsz` functions interpose has already turned 0 into
+// CU_STREAM_PER_THREAD; 0 and CU_STREAM_LEGACY mean the legacy stream here. nullopt: the synchronous entry points
+// (cuMemAlloc, cuMemFree), which order against all work of the context.
+using StreamOrder = std::optional<CUstream>;
+
+struct PoolStatistics {
+  std::uint64_t used_bytes = 0;           // live, as the driver would count it
+  std::uint64_t used_high_bytes = 0;      // since the start or the last reset
+  std::uint64_t reserved_bytes = 0;       // physical memory held
+  std::uint64_t reserved_high_bytes = 0;
+};
+
+// Starts serving. `driver` must hold unwrapped functions. Returns false, after one line that says why, if this process
+// cannot be served (no VMM support, STALLOC_DISABLE, ...): every later call then answers kPassThrough. Safe to call
+// again and from several threads: the first call decides.
+bool Start(const DriverApi& driver, const Settings& settings) noexcept;
+bool Started() noexcept;
+
+// Allocates `size_bytes` (> 0) on the device of the calling thread's current context.
+// kServed: *result is CUDA_SUCCESS and *address is set. kPassThrough: forward the call to the driver (the stream is
+// capturing, no context is current, memory ran out: the driver then gives the program its own error); nothing was
+// touched, and the caller reports the outcome by NotePassedThrough.
+Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order, CUresult* result) noexcept;
+
+// Frees a block. kServed: the address is this allocator's, *result is what the program gets (CUDA_SUCCESS, or the
+// driver's error for a double or interior free). kPassThrough: not ours.
+Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept;
+
+// True if `address` lies in a range that this allocator owns (live block or not).
+bool Owns(CUdeviceptr address) noexcept;
+
+// The live block that contains `address`. Returns false if there is none.
+bool FindBlock(CUdeviceptr address, CUdeviceptr* base, std::size_t* size_bytes, std::uint64_t* buffer_id) noexcept;
+
+// Bytes of physical memory held on `device` but not live: what cuMemGetInfo must add to "free".
+std::uint64_t IdleBytes(int device) noexcept;
+
+PoolStatistics GetPoolStatistics(int device) noexcept;
+void ResetPoolHigh(int device, bool used, bool reserved) noexcept;
+
+// Gives idle pages back to the driver until at most `keep_bytes` are held idle. Synchronises nothing: pages whose last
+// use is still pending stay.
+void Trim(int device, std::uint64_t keep_bytes) noexcept;
+
+// Gives back whatever is idle because the driver just refused memory to somebody else in this process (a driver
+// allocation that was passed through, cuMemCreate, cuMemHostAlloc, ...). Returns true if anything was given back and a
+// retry is worth while.
+bool ReleaseForRetry(int device) noexcept;
+
+// An allocation or free went to the driver instead (bytes as requested; 0 for a free).
+void NotePassedThrough(std::size_t size_bytes) noexcept;
+
+// Stream and context life. Handles are recycled, so these must be called *before* the real destroy.
+void NoteStreamDestroyed(CUstream stream) noexcept;
+void NoteContextDestroyed(CUcontext context) noexcept;
+
+// Counts captures in progress in this process, so that the serving path asks the driver only while there is one.
+void NoteCaptureBegan() noexcept;
+void NoteCaptureEnded() noexcept;
+
+// The program's own ordering, which makes memory reusable early: T waits for event E; E was recorded on S.
+void NoteEventRecorded(CUevent event, CUstream stream) noexcept;
+void NoteStreamWaits(CUstream stream, CUevent event) noexcept;
+
+// pthread_atfork child handler: from here on everything passes through; memory of the parent is not touched.
+void NoteForkedChild() noexcept;
+
+// Writes the summary line, the kept plan and the end of the trace. Called once, from the library's destructor or an
+// atexit handler; calls no CUDA function.
+void Finish() noexcept;
+
+}  // namespace stalloc::runtime
