@@ -1,0 +1,20 @@
+// The independent validator: says whether a placement may be used. Deliberately naive, shares no code with the solvers,
+// and is run on every plan before any use. Thread-safe, no state; may allocate.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/model.h"
+
+namespace stalloc::planner {
+
+// The first violation found, as a sentence that names the requests concerned; nullopt if the placement is valid:
+//   - one offset for each request, a multiple of the alignment, and offset + size does not overflow;
+//   - no two requests that live at the same moment (on the circle if period > 0) share a byte;
+//   - no request shares a byte with a fixed block while both live;
+//   - height_bytes is the largest offset + size, and not above the capacity.
+// O((n + f) log n + n f) for n requests and f fixed blocks.
+std::optional<std::string> FindViolation(const Problem& problem, const Placement& placement);
+
+}  // namespace stalloc::planner

@@ -1,0 +1,80 @@
+// A problem as the solvers want it: time cut down to the moments that matter, sizes in whole alignment units.
+//
+// A *slot* is a moment at which blocks have begun since the last one ended: two blocks live together if and only if
+// they share a slot, so nothing else about time matters (at most as many slots as requests). On a circle, `last` may be
+// below `first`: the block lives in [first, slots) and [0, last]. Private to planner/; may allocate; built once, then
+// read by any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/model.h"
+
+namespace stalloc::planner {
+
+using Slots = std::int32_t;
+
+struct Block {
+  Bytes size = 0;   // rounded up to the alignment
+  Slots first = 0;  // first and last slot, both included
+  Slots last = 0;
+
+  bool Wraps() const { return last < first; }
+};
+
+struct FixedSpan {
+  Bytes begin = 0;  // rounded outwards to the alignment
+  Bytes end = 0;
+  Slots first = 0;
+  Slots last = 0;
+
+  bool Wraps() const { return last < first; }
+};
+
+struct Instance {
+  Slots slots = 0;
+  std::vector<Block> blocks;     // in the order of Problem::requests
+  std::vector<FixedSpan> fixed;  // those that meet a request in time
+  std::vector<Bytes> load;       // per slot: bytes of live blocks (not of fixed ones)
+  std::vector<Bytes> floor;      // per slot: lowest height under which its blocks fit between the fixed ones, as fluid
+  Bytes alignment = 1;
+  Bytes bound = 0;  // max of floor
+  // Height that the caller sees for a placement: sizes not rounded.
+  Bytes capacity = kUnlimited;
+
+  std::size_t size() const { return blocks.size(); }
+
+  // How many slots a block lives in.
+  Slots Length(const Block& block) const {
+    return block.Wraps() ? slots - block.first + block.last + 1 : block.last - block.first + 1;
+  }
+
+  template <typename Visit>  // Visit(first, last) for each of the one or two straight pieces of [first, last]
+  void ForPieces(Slots first, Slots last, Visit visit) const {
+    if (first <= last) {
+      visit(first, last);
+    } else {
+      visit(first, slots - 1);
+      visit(Slots{0}, last);
+    }
+  }
+};
+
+// `problem` must be well formed.
+Instance MakeInstance(const Problem& problem);
+
+// Whether two blocks share a slot.
+inline bool Meet(const Block& a, const Block& b) {
+  const bool wraps_a = a.Wraps();
+  const bool wraps_b = b.Wraps();
+  if (!wraps_a && !wraps_b) return a.first <= b.last && b.first <= a.last;
+  if (wraps_a && wraps_b) return true;
+  return wraps_a ? (b.first <= a.last || b.last >= a.first) : (a.first <= b.last || a.last >= b.first);
+}
+
+// Offsets of all blocks -> what the caller gets: the height counts sizes as requested.
+Placement MakePlacement(const Problem& problem, std::vector<Bytes> offsets);
+
+}  // namespace stalloc::planner
