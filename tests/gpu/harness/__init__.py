@@ -1,0 +1,1 @@
+"""What the GPU harnesses share: the device seen from outside, the allocators compared, child processes, tables."""
