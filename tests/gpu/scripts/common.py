@@ -74,7 +74,7 @@ def _parse(name):
     return parser.parse_args()
 
 
-def _make_deterministic(seed):
+def make_deterministic(seed):
     torch.manual_seed(seed)
     # warn_only: an operation without a deterministic form is recorded (see "warnings") instead of ending a dear run.
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -146,7 +146,7 @@ def main(name, build):
     arguments = _parse(name)
     if arguments.gate:  # a harness may start the next process early: imports done, CUDA untouched
         sys.stdin.readline()
-    _make_deterministic(arguments.seed)
+    make_deterministic(arguments.seed)
     record = {
         "workload": name,
         "tiny": arguments.tiny,

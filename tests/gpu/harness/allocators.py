@@ -1,0 +1,45 @@
+"""The allocators compared, each as nothing but an environment.
+
+`stalloc1` starts without a kept plan and leaves one behind, `stalloc2` starts from it; both keep their files under a
+directory of the harness, so that no plan of the user's cache plays a part.
+"""
+
+import os
+
+PEERS = ("default", "expandable", "async")
+STALLOC = ("stalloc1", "stalloc2")
+ALL = PEERS + STALLOC
+
+_CONF = {"default": None, "expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
+_CHOICES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+
+
+def clean_environment():
+    """This process's environment without anything that chooses an allocator or sets stalloc."""
+    environment = {k: v for k, v in os.environ.items() if k not in _CHOICES and not k.startswith("STALLOC_")}
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    return environment
+
+
+def preload(environment, library):
+    """Puts the shim in front of whatever is preloaded already."""
+    before = environment.get("LD_PRELOAD")
+    environment["LD_PRELOAD"] = os.path.abspath(library) + (":" + before if before else "")
+    return environment
+
+
+def environment_for(allocator, library=None, plan=None, stats=None, extra=None):
+    environment = clean_environment()
+    if allocator in STALLOC:
+        preload(environment, library)
+        environment["STALLOC_PLAN_CACHE"] = "off"
+        if plan:
+            environment["STALLOC_PLAN"] = plan
+        if stats:
+            environment["STALLOC_STATS"] = stats
+    elif _CONF[allocator]:
+        for name in _CHOICES[:2]:
+            environment[name] = _CONF[allocator]
+    environment.update(extra or {})
+    return environment
