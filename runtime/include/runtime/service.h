@@ -80,6 +80,7 @@ void NoteCaptureEnded() noexcept;
 // The program's own ordering, which makes memory reusable early: T waits for event E; E was recorded on S.
 void NoteEventRecorded(CUevent event, CUstream stream) noexcept;
 void NoteStreamWaits(CUstream stream, CUevent event) noexcept;
+void NoteEventDestroyed(CUevent event) noexcept;  // the handle may come back for another event
 
 // pthread_atfork child handler: from here on everything passes through; memory of the parent is not touched.
 void NoteForkedChild() noexcept;

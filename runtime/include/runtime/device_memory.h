@@ -1,0 +1,252 @@
+// DeviceMemory: the allocator of one device. Owns its pages, views, free space, live blocks and stream order.
+//
+// Any thread may call it. One lock guards the bookkeeping and is never held over a driver call: a request first claims
+// its memory under the lock, then (only where something must be mapped or waited for) asks the driver without it, then
+// publishes the block. Where nothing must be mapped the whole request is one short critical section that neither
+// allocates nor calls the driver.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/driver_api.h"
+#include "runtime/flat_map.h"
+#include "runtime/free_space.h"
+#include "runtime/memory_search.h"
+#include "runtime/observation.h"
+#include "runtime/page_store.h"
+#include "runtime/plan_in_force.h"
+#include "runtime/stream_table.h"
+#include "runtime/view_table.h"
+
+namespace stalloc::runtime {
+
+// How far memory may grow, and how.
+struct MemoryPolicy {
+  // The pool may grow contiguously up to this multiple of the peak of live bytes before a request is stitched from free
+  // pages instead: growth maps less, stitching holds less.
+  double growth = 1.0;
+  std::uint64_t limit_bytes = ~std::uint64_t{0};  // physical memory held
+};
+
+// Counters of one device. Bytes are as requested unless they say otherwise. Read under the lock by Counters().
+struct MemoryCounters {
+  std::uint64_t live_bytes = 0;
+  std::uint64_t peak_live_bytes = 0;
+  std::uint64_t used_bytes = 0;  // live, rounded to granules: what the driver's pool would call used
+  std::uint64_t used_high_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+  std::uint64_t peak_reserved_bytes = 0;
+  std::uint64_t reserved_high_bytes = 0;  // like peak, but the program may reset it
+  std::uint64_t planned_requests = 0;
+  std::uint64_t planned_bytes = 0;
+  std::uint64_t online_requests = 0;
+  std::uint64_t online_bytes = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t map_calls = 0;
+  std::uint64_t unmap_calls = 0;
+  std::uint64_t map_ns = 0;
+  std::uint64_t waits_inserted = 0;
+  std::uint64_t markers_recorded = 0;
+  std::uint64_t views = 0;
+  std::uint64_t slot_busy = 0;       // planned requests whose slot was taken, served online
+  std::uint64_t out_of_memory = 0;   // requests that could not be served
+  std::uint64_t plans_installed = 0;
+  std::uint64_t iterations = 0;
+};
+
+class DeviceMemory {
+ public:
+  // A stream as the program names it, with what makes a reusable handle unique (see StreamTable).
+  struct Order {
+    CUstream stream = nullptr;
+    std::uint64_t scope = 0;
+  };
+
+  struct BlockInfo {
+    CUdeviceptr address = 0;
+    std::uint64_t size_bytes = 0;
+    std::uint64_t number = 0;  // allocation number on this device, from 1
+  };
+
+  struct Allocation {
+    CUresult result = CUDA_SUCCESS;
+    CUdeviceptr address = 0;
+    std::uint64_t number = 0;
+    bool planned = false;
+    StreamIndex stream = kNoStream;
+  };
+
+  // `driver` must outlive this. The context of `device` must be current in every thread that calls.
+  DeviceMemory(const DriverApi& driver, CUdevice device, int ordinal, const MemoryPolicy& policy);
+  ~DeviceMemory();
+
+  CUresult Initialise();
+
+  // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite).
+  Allocation Allocate(std::uint64_t size_bytes, std::optional<Order> order, std::uint64_t call_site);
+
+  // Ends a block. `order` nullopt: waits for all work of the context first, as cuMemFree does.
+  // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
+  CUresult Free(CUdeviceptr address, std::optional<Order> order, BlockInfo* freed = nullptr,
+                StreamIndex* stream = nullptr);
+
+  bool Owns(CUdeviceptr address) const noexcept { return pages_.Contains(address); }
+  std::optional<BlockInfo> Find(CUdeviceptr address) const;
+
+  // Asked without the lock before Allocate: must the call site be taken for a request of this size?
+  bool WantsCallSite(std::uint64_t size_bytes) const noexcept;
+
+  // Gives idle pages whose last use has executed back to the driver, until at most `keep_bytes` are held idle. Returns
+  // the bytes given back.
+  std::uint64_t Trim(std::uint64_t keep_bytes);
+
+  MemoryCounters Counters() const;
+  std::uint64_t IdleBytes() const;
+  void ResetHigh(bool used, bool reserved);
+
+  void NoteStreamDestroyed(Order order);
+  void NoteEventRecorded(CUevent event, Order order);
+  void NoteStreamWaits(Order order, CUevent event);
+  void NoteEventDestroyed(CUevent event);
+  // Set while any stream of the process captures: streams are then asked before anything is recorded on them.
+  static std::atomic<int> captures_in_progress;
+
+  // --- Learning -----------------------------------------------------------------------------------------------------
+  // Where a block lay, beside what was asked.
+  struct Seen {
+    Observation observation;
+    Granule begin = 0;         // in the base range, if view is kNoView
+    ViewIndex view = kNoView;
+    StreamIndex stream = kNoStream;
+  };
+  // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
+  // dropped because the learner was too slow.
+  void SetObserving(bool on);
+  void TakeSeen(std::vector<Seen>* seen, bool* lost);
+
+  // Live blocks, for the planner to plan around. `call_site`s are the learner's to remember.
+  struct LiveBlock {
+    BlockInfo info;
+    BlockPlace place;
+  };
+  std::vector<LiveBlock> LiveBlocks() const;
+  std::vector<PageNumber> PagesOfView(ViewIndex view) const;
+
+  // Maps whatever views the plan's slots need, then puts it in force. nullptr drops the plan. Returns false if a view
+  // could not be mapped (nothing changes then).
+  bool Install(std::shared_ptr<PlanInForce> plan);
+  std::shared_ptr<PlanInForce> plan() const;
+  double LastIterationMatchRate() const;
+
+  int ordinal() const noexcept { return ordinal_; }
+  CUdevice device() const noexcept { return device_; }
+
+ private:
+  struct Block {
+    std::uint64_t size_bytes = 0;
+    std::uint64_t number = 0;
+    Granule granules = 0;
+    ViewIndex view = kNoView;  // kNoView: in the base range, where the address says
+    bool planned = false;
+  };
+
+  // Memory that was claimed for a request and what the driver must still do before it can be used.
+  struct Claim {
+    struct NewPages {
+      PageNumber first = 0;
+      PageNumber count = 0;
+    };
+    Found where;
+    Granule granules = 0;
+    bool needs_driver = false;
+    std::vector<std::pair<Run, Fence>> waits;  // parts whose fence the request's stream must still be ordered behind
+    std::vector<NewPages> new_pages;           // whole pages, claimed to be mapped
+    std::vector<Run> left_over;                // of new pages: what the block does not need
+    std::size_t mapped_runs = 0;               // of new_pages, how many exist by now
+  };
+  struct Who {
+    StreamIndex stream = kNoStream;     // the stream, as registered
+    StreamIndex effective = kNoStream;  // what memory is ordered by: none while only one stream has been seen
+  };
+
+  static std::uint64_t Key(CUdeviceptr address) noexcept { return address / kGranuleBytes; }
+
+  // Under the lock.
+  Who Resolve(std::optional<Order> order);
+  Fence FreeFence(StreamIndex stream) noexcept;
+  bool TakePlanned(std::int32_t index, Granule granules, StreamIndex stream, Claim* claim);
+  bool TakePersistent(std::uint64_t size_bytes, std::uint64_t call_site, Granule granules, StreamIndex stream,
+                      Claim* claim);
+  bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, Claim* claim);
+  bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
+  bool TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim);
+  void Take(Found found, Granule granules, StreamIndex stream, Claim* claim);
+  void ClaimRun(Run run, StreamIndex stream, Claim* claim);
+  bool WithinLimit(PageNumber new_pages) const noexcept;
+  void UndoClaim(const Claim& claim, StreamIndex stream);
+  void ReleaseBlock(CUdeviceptr address, const Block& block, Fence fence) noexcept;
+  void Sweep();
+  Allocation Publish(std::uint64_t size_bytes, const Who& who, std::uint64_t call_site, const Claim& claim,
+                     bool planned);
+  void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
+               std::uint64_t call_site);
+  BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
+  template <typename Visit>
+  void ForEachRun(const Found& where, Granule granules, Visit visit) const;
+  CUdeviceptr AddressOf(const Found& where) const noexcept;
+
+  // Without the lock.
+  Allocation AllocateSlowly(std::uint64_t size_bytes, const Who& who, std::uint64_t call_site);
+  CUresult Carry(Claim* claim, const Who& who);
+  CUresult CarryWaits(Claim* claim, const Who& who);
+  CUresult CarryNewPages(Claim* claim);
+  CUresult CarryView(Claim* claim);
+  void RecordMarkers();
+  void RecordMarker(StreamIndex stream);
+  void PollMarkers();
+  bool SynchroniseAll();
+  void FinishDeferred();
+  void EvictViews();
+  CUevent NewEvent();
+
+  const DriverApi& driver_;
+  const CUdevice device_;
+  const int ordinal_;
+  const MemoryPolicy policy_;
+
+  mutable std::mutex mutex_;
+  PageStore pages_;
+  std::unique_ptr<FreeSpace> space_;
+  std::unique_ptr<ViewTable> views_;
+  StreamTable streams_;
+  std::unique_ptr<MemorySearch> search_;
+  FlatMap<Block> blocks_;
+  MemoryCounters counters_;
+  std::uint64_t next_number_ = 1;
+  std::uint64_t view_clock_ = 0;
+  bool multi_stream_ = false;
+  bool unordered_requests_ = false;  // requests without a stream have been seen
+  std::vector<CUevent> idle_events_;
+  struct Deferred {
+    CUdeviceptr address;
+    Block block;
+  };
+  std::vector<Deferred> deferred_;   // freed while the context could not be synchronised
+
+  std::shared_ptr<PlanInForce> plan_;
+  std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock
+  std::atomic<PlanInForce*> plan_hint_{nullptr};
+  std::atomic<bool> observing_{false};
+  std::vector<Seen> seen_;
+  bool seen_lost_ = false;
+};
+
+}  // namespace stalloc::runtime

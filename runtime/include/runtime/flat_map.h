@@ -1,0 +1,88 @@
+// FlatMap: open addressing from a non-zero 64-bit key to a small value, with linear probing and backward-shift erase.
+//
+// The serving path looks up and changes it under the device's lock; it grows by doubling when half full, which is the
+// only time it allocates. Reserve() moves that off the serving path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace stalloc::runtime {
+
+template <typename Value>
+class FlatMap {
+ public:
+  explicit FlatMap(std::size_t expected = 1024) { Rebuild(expected * 2); }
+
+  Value* Find(std::uint64_t key) noexcept {
+    for (std::size_t i = Home(key);; i = (i + 1) & mask_) {
+      if (entries_[i].key == key) return &entries_[i].value;
+      if (entries_[i].key == 0) return nullptr;
+    }
+  }
+  const Value* Find(std::uint64_t key) const noexcept { return const_cast<FlatMap*>(this)->Find(key); }
+
+  // Replaces the value if the key is there.
+  void Insert(std::uint64_t key, const Value& value) {
+    if ((size_ + 1) * 2 > entries_.size()) Rebuild(entries_.size() * 2);
+    std::size_t i = Home(key);
+    while (entries_[i].key != 0 && entries_[i].key != key) i = (i + 1) & mask_;
+    if (entries_[i].key == 0) ++size_;
+    entries_[i] = {key, value};
+  }
+
+  bool Erase(std::uint64_t key) noexcept {
+    std::size_t hole = Home(key);
+    while (entries_[hole].key != key) {
+      if (entries_[hole].key == 0) return false;
+      hole = (hole + 1) & mask_;
+    }
+    for (std::size_t i = (hole + 1) & mask_; entries_[i].key != 0; i = (i + 1) & mask_) {
+      // An entry may move into the hole unless its home lies cyclically in (hole, i].
+      if (((i - Home(entries_[i].key)) & mask_) >= ((i - hole) & mask_)) {
+        entries_[hole] = entries_[i];
+        hole = i;
+      }
+    }
+    entries_[hole] = {};
+    --size_;
+    return true;
+  }
+
+  std::size_t size() const noexcept { return size_; }
+
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const Entry& entry : entries_)
+      if (entry.key != 0) visit(entry.key, entry.value);
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t key = 0;
+    Value value{};
+  };
+
+  std::size_t Home(std::uint64_t key) const noexcept { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
+
+  void Rebuild(std::size_t at_least) {
+    std::size_t count = 16;
+    int bits = 4;
+    while (count < at_least) count *= 2, ++bits;
+    std::vector<Entry> old(count);
+    old.swap(entries_);
+    mask_ = count - 1;
+    shift_ = 64 - bits;
+    size_ = 0;
+    for (const Entry& entry : old)
+      if (entry.key != 0) Insert(entry.key, entry.value);
+  }
+
+  std::vector<Entry> entries_;
+  std::size_t mask_ = 0;
+  std::size_t size_ = 0;
+  int shift_ = 60;
+};
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,164 @@
+// FreeSpace: which bytes of a device's base range are free, and in whose stream order.
+//
+// The base range is counted in granules of 512 bytes. Free granules form fragments; each fragment carries one fence:
+// the stream on which its last user was freed and that stream's position then (stream 0: ordered before everything, so
+// usable by all). Adjacent fragments of the same stream are one; those of different streams stay apart until the fence
+// has passed, so that a small pending free does not taint a large clean room.
+//
+// Not thread-safe: the device's lock is held around every call. Never allocates after construction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "runtime/address_bits.h"
+#include "runtime/flat_map.h"
+#include "runtime/lazy_array.h"
+
+namespace stalloc::runtime {
+
+using Granule = std::uint32_t;
+
+inline constexpr std::size_t kGranuleBytes = 512;
+inline constexpr std::size_t kPageBytes = std::size_t{2} << 20;
+inline constexpr Granule kPageGranules = static_cast<Granule>(kPageBytes / kGranuleBytes);
+
+constexpr Granule GranulesOf(std::size_t bytes) noexcept {
+  return static_cast<Granule>((bytes + kGranuleBytes - 1) / kGranuleBytes);
+}
+
+// Half-open run of granules.
+struct Run {
+  Granule begin = 0;
+  Granule end = 0;
+  Granule length() const noexcept { return end - begin; }
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+using StreamIndex = std::uint16_t;
+inline constexpr StreamIndex kNoStream = 0;
+inline constexpr std::size_t kMaxStreams = 128;
+
+// The "stream" of granules whose pages do not exist yet: they can be claimed, but must be mapped before they are used.
+// Whole pages only, and never merged with anything that exists.
+inline constexpr StreamIndex kAbsent = kMaxStreams - 1;
+
+// A position in a stream's order. Stream kNoStream: no order to wait for.
+struct Fence {
+  StreamIndex stream = kNoStream;
+  std::uint64_t position = 0;
+};
+
+class FreeSpace {
+ public:
+  // The base range holds `granules` granules, a whole number of pages, all of them absent.
+  explicit FreeSpace(Granule granules);
+  ~FreeSpace();
+
+  // Makes [run.begin, run.end) free under `fence`. Precondition: none of it is free.
+  void Release(Run run, Fence fence) noexcept;
+
+  // Takes [run.begin, run.end). Precondition: AllFree(run).
+  void Claim(Run run) noexcept;
+
+  bool AllFree(Run run) const noexcept;
+
+  // Calls visit(Run, Fence) for each fragment that overlaps `run`, clipped to it, in address order.
+  template <typename Visit>
+  void VisitOverlapping(Run run, Visit visit) const {
+    Granule at = starts_.AtOrBefore(run.begin);
+    if (at == AddressBits::kNone || FragmentAt(at).end <= run.begin) at = starts_.AtOrAfter(run.begin);
+    while (at != AddressBits::kNone && at < run.end) {
+      const Fragment& f = FragmentAt(at);
+      visit(Run{f.begin < run.begin ? run.begin : f.begin, f.end > run.end ? run.end : f.end}, f.fence);
+      at = starts_.AtOrAfter(f.end);
+    }
+  }
+
+  template <typename Visit>
+  void VisitAll(Visit visit) const {
+    for (Granule at = starts_.AtOrAfter(0); at != AddressBits::kNone;) {
+      const Fragment& f = FragmentAt(at);
+      const Run run{f.begin, f.end};
+      visit(run, f.fence);
+      at = starts_.AtOrAfter(run.end);
+    }
+  }
+
+  // The smallest fragment of stream `stream` with at least `granules`; lowest address among equals of one size.
+  std::optional<Run> BestFit(Granule granules, StreamIndex stream) const noexcept;
+
+  // The smallest run of adjacent fragments, all accepted by usable(Fence), with at least `granules`. Linear in the
+  // number of fragments: for when BestFit has failed.
+  template <typename Usable>
+  std::optional<Run> BestRun(Granule granules, Usable usable) const {
+    std::optional<Run> best;
+    Run run{};
+    auto consider = [&] {
+      if (run.length() >= granules && (!best || run.length() < best->length())) best = run;
+    };
+    VisitAll([&](Run fragment, Fence fence) {
+      const bool ok = usable(fence);
+      if (ok && fragment.begin == run.end) {
+        run.end = fragment.end;
+        return;
+      }
+      consider();
+      run = ok ? fragment : Run{};
+    });
+    consider();
+    return best;
+  }
+
+  // Fences (stream, <= position) have passed: their fragments become usable by all.
+  void Pass(StreamIndex stream, std::uint64_t position) noexcept;
+
+  // Everything free now belongs to the order of `fence` (used when a second stream appears and when one is retired).
+  void RefenceAll(StreamIndex from, Fence fence) noexcept;
+
+  bool HasFragmentsOf(StreamIndex stream) const noexcept;
+  std::uint64_t free_granules() const noexcept { return free_granules_; }
+  std::uint32_t fragment_count() const noexcept { return fragment_count_; }
+
+ private:
+  using Index = std::uint32_t;
+  static constexpr Index kNull = 0;
+
+  // Free lists by size: exact below 16 granules, then 16 classes a power of two.
+  static constexpr int kSubBits = 4;
+  static constexpr int kClasses = (32 - kSubBits) << kSubBits;
+  struct SizeIndex {
+    std::uint64_t bitmap[kClasses / 64] = {};
+    Index head[kClasses] = {};
+    std::uint32_t count = 0;
+  };
+
+  struct Fragment {
+    Granule begin, end;
+    Index previous, next;  // in its size class
+    Fence fence;
+  };
+
+  static int ClassOf(Granule granules) noexcept;
+  const Fragment& FragmentAt(Granule begin) const noexcept { return fragments_[*by_start_.Find(Key(begin))]; }
+  static std::uint64_t Key(Granule begin) noexcept { return std::uint64_t{begin} + 1; }
+
+  void AddFragment(Run run, Fence fence) noexcept;
+  void RemoveFragment(Index index) noexcept;
+  void Link(Index index) noexcept;
+  void Unlink(Index index) noexcept;
+  bool MayMerge(const Fragment& neighbour, Run run, Fence fence) const noexcept;
+
+  AddressBits starts_;
+  FlatMap<Index> by_start_;
+  LazyArray<Fragment> fragments_;
+  Index unused_head_ = kNull;  // chained through Fragment::next
+  Index unused_fresh_ = 1;
+  LazyArray<SizeIndex> sizes_;  // one a stream
+  std::uint64_t free_granules_ = 0;
+  std::uint32_t fragment_count_ = 0;
+};
+
+}  // namespace stalloc::runtime

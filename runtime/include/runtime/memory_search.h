@@ -1,0 +1,72 @@
+// MemorySearch: where can a request lie? The online policy, apart from what carries it out.
+//
+// Looks, never takes: it reads the free space, the kept views and the order between streams, and answers with a place to
+// claim. Called under the device's lock; may allocate scratch memory only in Stitch and Grow, which precede driver calls
+// that cost far more.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/free_space.h"
+#include "runtime/stream_table.h"
+#include "runtime/view_table.h"
+
+namespace stalloc::runtime {
+
+struct Found {
+  enum class Kind : std::uint8_t { kNothing, kRun, kView, kPages };
+  Kind kind = Kind::kNothing;
+  Run run{};                      // kRun: granules to claim in the base range
+  ViewIndex view = kNoView;       // kView: its first pages
+  std::vector<PageNumber> pages{};  // kPages: to be mapped as a new view
+  PageNumber new_pages = 0;       // how many of the pages do not exist yet
+
+  explicit operator bool() const { return kind != Kind::kNothing; }
+};
+
+class MemorySearch {
+ public:
+  // May the request wait for other streams' work before it uses the memory?
+  enum class Waits : bool { kNo = false, kYes = true };
+
+  MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
+      : space_(space), views_(views), streams_(streams) {}
+
+  // Existing memory, contiguous in the base range, best fit.
+  Found Contiguous(Granule granules, StreamIndex stream, Waits waits) const;
+
+  // A kept view whose first pages are all free.
+  Found KeptView(Granule granules, StreamIndex stream, Waits waits) const;
+
+  // Pages from all over the base range for a new view: wholly free ones out of the smallest rooms first, then at most
+  // `max_new_pages` that do not exist yet. Only for requests of more than one page.
+  Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages) const;
+
+  // Contiguous room with the fewest new pages, next to free memory where that helps.
+  Found Grow(Granule granules, StreamIndex stream) const;
+
+  // True if a request on `stream` may use memory under `fence`.
+  bool Usable(StreamIndex stream, Fence fence, Waits waits) const {
+    if (fence.stream == kAbsent) return false;
+    return waits == Waits::kYes || streams_.Behind(stream, fence);
+  }
+
+  // True if every granule of `run` is free, exists, and is usable.
+  bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
+
+ private:
+  const FreeSpace& space_;
+  ViewTable& views_;
+  const StreamTable& streams_;
+};
+
+// The granules that a block of `granules` occupies in page k of a view: whole pages but for the last one's remainder.
+inline Run GranulesInPage(PageNumber page, std::size_t k, Granule granules) noexcept {
+  const Granule begin = page * kPageGranules;
+  const Granule before = static_cast<Granule>(k) * kPageGranules;
+  const Granule rest = granules - before;
+  return {begin, begin + (rest < kPageGranules ? rest : kPageGranules)};
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,70 @@
+// PageStore: a device's physical pages and where they are mapped.
+//
+// Owns one virtual range per device onto which page i is mapped at base + i * 2 MiB (the base range), and a second range
+// in which views alias pages in any order. Every member makes driver calls and is called without the device's lock; who
+// may map which page at a time is decided by the caller, who has claimed it under the lock.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "runtime/driver_api.h"
+#include "runtime/free_space.h"
+#include "runtime/lazy_array.h"
+
+namespace stalloc::runtime {
+
+using PageNumber = std::uint32_t;
+
+class PageStore {
+ public:
+  struct Cost {
+    std::atomic<std::uint64_t> map_calls{0};    // handles mapped, base range and views
+    std::atomic<std::uint64_t> unmap_calls{0};
+    std::atomic<std::uint64_t> map_ns{0};       // spent in the driver for both
+  };
+
+  PageStore(const DriverApi& driver, CUdevice device) : driver_(driver), device_(device) {}
+
+  // Reserves the address ranges. `memory_bytes` is the device's physical memory.
+  CUresult Reserve(std::size_t memory_bytes) noexcept;
+
+  CUdeviceptr base() const noexcept { return base_; }
+  CUdeviceptr views() const noexcept { return views_; }
+  std::size_t base_bytes() const noexcept { return base_bytes_; }
+  std::size_t views_bytes() const noexcept { return views_bytes_; }
+  PageNumber page_limit() const noexcept { return static_cast<PageNumber>(base_bytes_ / kPageBytes); }
+  bool Contains(CUdeviceptr address) const noexcept {
+    return address - base_ < base_bytes_ || address - views_ < views_bytes_;
+  }
+
+  // Creates pages [first, first + count) and maps them in the base range. All or nothing.
+  CUresult Grow(PageNumber first, PageNumber count) noexcept;
+
+  // Takes pages [first, first + count) out of the base range and gives them back to the driver. Nothing may use them.
+  void Shrink(PageNumber first, PageNumber count) noexcept;
+
+  // Maps pages[k] at views() + offset + k * 2 MiB. All or nothing.
+  CUresult MapView(std::size_t offset_bytes, std::span<const PageNumber> pages) noexcept;
+  void UnmapView(std::size_t offset_bytes, std::size_t page_count) noexcept;
+
+  const Cost& cost() const noexcept { return cost_; }
+
+ private:
+  CUresult SetAccess(CUdeviceptr address, std::size_t bytes) noexcept;
+  class Timer;
+
+  const DriverApi& driver_;
+  const CUdevice device_;
+  CUdeviceptr base_ = 0;
+  CUdeviceptr views_ = 0;
+  std::size_t base_bytes_ = 0;
+  std::size_t views_bytes_ = 0;
+  LazyArray<CUmemGenericAllocationHandle> handles_;  // by page number
+  Cost cost_;
+};
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,42 @@
+// PlanInForce: a plan as the serving path uses it. Made by the learner, owned by DeviceMemory, changed under its lock.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/free_space.h"
+#include "runtime/page_store.h"
+#include "runtime/recurrence.h"
+#include "runtime/view_table.h"
+
+namespace stalloc::runtime {
+
+// Where a block lies: a run in the base range, or pages that a view stitches together.
+struct BlockPlace {
+  enum class Kind : std::uint8_t { kNone, kRun, kPages };
+  Kind kind = Kind::kNone;
+  Granule begin = 0;              // kRun
+  ViewIndex view = kNoView;       // kPages, once mapped
+  std::vector<PageNumber> pages;  // kPages
+};
+
+struct PlanInForce {
+  Matcher matcher;
+  std::vector<BlockPlace> slots;  // by the matcher's index
+
+  // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
+  // (call site, size), in the order of occurrence.
+  struct Persistent {
+    std::vector<BlockPlace> places;
+    std::size_t next = 0;
+  };
+  std::unordered_map<std::uint64_t, Persistent> persistent;
+  std::size_t persistent_left = 0;
+
+  static std::uint64_t PersistentKey(std::uint64_t call_site, std::uint64_t size_bytes) {
+    return (call_site * 0x9E3779B97F4A7C15ull) ^ size_bytes;
+  }
+};
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,109 @@
+// StreamTable: the order in which a device's memory was freed, stream by stream.
+//
+// Each stream has a position, the number of frees that followed its order. A fence (stream, position) is behind a
+// request on stream T if it is T's own, if an event recorded after it has passed, or if T is known to wait for it: by a
+// wait that the runtime inserted or by the program's own events, followed with vector clocks.
+//
+// Members are called under the device's lock and make no driver call. What must ask the driver is taken out as a job
+// (an event to record, to query), done without the lock, and given back.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/flat_map.h"
+#include "runtime/free_space.h"
+#include "runtime/lazy_array.h"
+
+namespace stalloc::runtime {
+
+class StreamTable {
+ public:
+  // An event recorded on `stream` after all frees up to `position`.
+  struct Marker {
+    CUevent event = nullptr;
+    StreamIndex stream = kNoStream;
+    std::uint64_t position = 0;
+  };
+
+  StreamTable();
+
+  // The index of a stream; registers it when it is new. `scope` tells streams apart whose handle is not unique: the
+  // context for the legacy stream, context and thread for the per-thread one.
+  StreamIndex IndexOf(CUstream handle, std::uint64_t scope);
+  CUstream HandleOf(StreamIndex stream) const { return streams_[stream].handle; }
+  bool Retired(StreamIndex stream) const { return streams_[stream].retired; }
+  // Registered streams, indices [1, count].
+  StreamIndex count() const { return static_cast<StreamIndex>(streams_.size() - 1); }
+
+  // The next free on `stream`: its fence.
+  Fence Advance(StreamIndex stream) noexcept { return {stream, ++streams_[stream].position}; }
+  Fence Here(StreamIndex stream) const noexcept { return {stream, streams_[stream].position}; }
+
+  // May a request on `stream` (kNoStream: one without stream order) use memory under `fence` with nothing to wait for?
+  bool Behind(StreamIndex stream, Fence fence) const noexcept {
+    if (fence.stream == kNoStream || fence.stream == stream) return true;
+    if (fence.stream == kAbsent) return false;
+    return fence.position <= streams_[fence.stream].passed || fence.position <= clocks_[Cell(stream, fence.stream)];
+  }
+
+  // `stream` is now ordered behind `fence`.
+  void Order(StreamIndex stream, Fence fence) noexcept;
+
+  // Everything up to `position` has executed.
+  void Pass(StreamIndex stream, std::uint64_t position) noexcept;
+  std::uint64_t Passed(StreamIndex stream) const noexcept { return streams_[stream].passed; }
+
+  // Streams with frees that no marker covers yet.
+  void Uncovered(std::vector<StreamIndex>* streams) const;
+  bool NeedsMarker(StreamIndex stream, std::uint64_t frees) const noexcept {
+    return streams_[stream].position - streams_[stream].covered >= frees;
+  }
+  void AddMarker(const Marker& marker);
+  std::vector<Marker> TakeMarkers();
+  // The covering marker of a retired stream, if it is still pending.
+  const Marker* LastMarker(StreamIndex stream) const;
+
+  // The program's own ordering.
+  void EventRecorded(CUevent event, StreamIndex stream);
+  void StreamWaits(StreamIndex stream, CUevent event);
+  void EventDestroyed(CUevent event) { events_.Erase(reinterpret_cast<std::uint64_t>(event)); }
+
+  // The handle is about to be destroyed; it may come back for another stream. The index stays until its frees passed.
+  void Retire(StreamIndex stream);
+  StreamIndex FindExisting(CUstream handle, std::uint64_t scope) const;
+
+ private:
+  struct Stream {
+    CUstream handle = nullptr;
+    std::uint64_t key = 0;
+    std::uint64_t position = 0;  // frees so far
+    std::uint64_t passed = 0;    // known to have executed
+    std::uint64_t covered = 0;   // the last marker's position
+    bool retired = false;
+  };
+  struct Recording {
+    StreamIndex stream = kNoStream;
+    std::uint64_t serial = 0;  // of the clock snapshot in event_clocks_
+  };
+
+  static std::size_t Cell(StreamIndex waiting, StreamIndex stream) noexcept {
+    return std::size_t{waiting} * kMaxStreams + stream;
+  }
+  static std::uint64_t KeyOf(CUstream handle, std::uint64_t scope) noexcept {
+    return (reinterpret_cast<std::uint64_t>(handle) * 0x9E3779B97F4A7C15ull) ^ (scope << 1) ^ 1;
+  }
+
+  std::vector<Stream> streams_;                 // [0] unused
+  FlatMap<StreamIndex> by_key_;
+  LazyArray<std::uint64_t> clocks_;             // [waiting][stream]: position that `waiting` is ordered behind
+  std::vector<Marker> markers_;
+  FlatMap<std::uint32_t> events_;               // CUevent -> row of event_clocks_
+  std::vector<std::vector<std::uint64_t>> event_clocks_;
+  std::uint64_t last_key_ = 0;
+  StreamIndex last_index_ = kNoStream;
+};
+
+}  // namespace stalloc::runtime

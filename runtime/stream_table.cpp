@@ -1,0 +1,115 @@
+#include "runtime/stream_table.h"
+
+#include <algorithm>
+
+namespace stalloc::runtime {
+
+namespace {
+// Programs make and drop events freely; beyond this many the oldest knowledge is forgotten, which costs a wait at most.
+constexpr std::size_t kMaxEvents = 4096;
+}  // namespace
+
+StreamTable::StreamTable() : streams_(1), by_key_(64), clocks_(kMaxStreams * kMaxStreams), events_(256) {
+  streams_.reserve(kMaxStreams);
+}
+
+StreamIndex StreamTable::FindExisting(CUstream handle, std::uint64_t scope) const {
+  const StreamIndex* found = by_key_.Find(KeyOf(handle, scope));
+  return found == nullptr ? kNoStream : *found;
+}
+
+StreamIndex StreamTable::IndexOf(CUstream handle, std::uint64_t scope) {
+  const std::uint64_t key = KeyOf(handle, scope);
+  if (key == last_key_) return last_index_;
+  StreamIndex index = kNoStream;
+  if (const StreamIndex* found = by_key_.Find(key)) {
+    index = *found;
+  } else {
+    // A retired index whose frees have all executed is free again: nothing in the free space carries it un-passed, and
+    // its positions go on from where they were.
+    for (StreamIndex i = 1; i <= count(); ++i)
+      if (streams_[i].retired && streams_[i].passed == streams_[i].position) index = i;
+    if (index == kNoStream) {
+      if (streams_.size() >= kMaxStreams - 1) return kNoStream;
+      streams_.emplace_back();
+      index = count();
+    }
+    streams_[index].handle = handle;
+    streams_[index].key = key;
+    streams_[index].retired = false;
+    for (StreamIndex i = 0; i < kMaxStreams; ++i) clocks_[Cell(index, i)] = 0;
+    by_key_.Insert(key, index);
+  }
+  last_key_ = key;
+  last_index_ = index;
+  return index;
+}
+
+void StreamTable::Order(StreamIndex stream, Fence fence) noexcept {
+  if (fence.stream == kNoStream || stream == kNoStream) return;
+  std::uint64_t& cell = clocks_[Cell(stream, fence.stream)];
+  cell = std::max(cell, fence.position);
+}
+
+void StreamTable::Pass(StreamIndex stream, std::uint64_t position) noexcept {
+  streams_[stream].passed = std::max(streams_[stream].passed, position);
+}
+
+void StreamTable::Uncovered(std::vector<StreamIndex>* streams) const {
+  for (StreamIndex i = 1; i <= count(); ++i)
+    if (!streams_[i].retired && streams_[i].position > streams_[i].covered) streams->push_back(i);
+}
+
+void StreamTable::AddMarker(const Marker& marker) {
+  streams_[marker.stream].covered = std::max(streams_[marker.stream].covered, marker.position);
+  markers_.push_back(marker);
+}
+
+std::vector<StreamTable::Marker> StreamTable::TakeMarkers() {
+  std::vector<Marker> taken;
+  taken.swap(markers_);
+  return taken;
+}
+
+const StreamTable::Marker* StreamTable::LastMarker(StreamIndex stream) const {
+  const Marker* last = nullptr;
+  for (const Marker& marker : markers_)
+    if (marker.stream == stream && (last == nullptr || marker.position > last->position)) last = &marker;
+  return last;
+}
+
+void StreamTable::EventRecorded(CUevent event, StreamIndex stream) {
+  const auto key = reinterpret_cast<std::uint64_t>(event);
+  std::uint32_t* row = events_.Find(key);
+  if (row == nullptr) {
+    if (event_clocks_.size() >= kMaxEvents) {
+      events_ = FlatMap<std::uint32_t>(256);
+      event_clocks_.clear();
+    }
+    events_.Insert(key, static_cast<std::uint32_t>(event_clocks_.size()));
+    row = events_.Find(key);
+    event_clocks_.emplace_back();
+  }
+  std::vector<std::uint64_t>& clock = event_clocks_[*row];
+  clock.assign(streams_.size(), 0);
+  if (stream == kNoStream) return;
+  for (StreamIndex i = 1; i <= count(); ++i) clock[i] = clocks_[Cell(stream, i)];
+  clock[stream] = streams_[stream].position;
+}
+
+void StreamTable::StreamWaits(StreamIndex stream, CUevent event) {
+  const std::uint32_t* row = events_.Find(reinterpret_cast<std::uint64_t>(event));
+  if (row == nullptr || stream == kNoStream) return;
+  const std::vector<std::uint64_t>& clock = event_clocks_[*row];
+  for (StreamIndex i = 1; i < clock.size(); ++i)
+    if (i != stream) Order(stream, {i, clock[i]});
+}
+
+void StreamTable::Retire(StreamIndex stream) {
+  by_key_.Erase(streams_[stream].key);
+  streams_[stream].retired = true;
+  last_key_ = 0;
+  last_index_ = kNoStream;
+}
+
+}  // namespace stalloc::runtime
