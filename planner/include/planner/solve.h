@@ -22,12 +22,12 @@ struct SolveProgress {
 struct SolveOptions {
   // The search ends by itself when the bound is met or when it has stopped to improve for as long as `effort` says; it
   // ends at the deadline in any case. The greedy pass over the orders is never cut short before its first answer.
-  std::optional<std::chrono::nanoseconds> time_limit;
+  std::optional<std::chrono::nanoseconds> time_limit{};
   std::uint64_t seed = 1;
-  unsigned threads = 1;  // 0: as many as the machine has
-  double effort = 1.0;   // scales every search budget; 0: the quickest answer only (one pass)
-  std::stop_token stop;  // asked for between small steps
-  std::function<void(const SolveProgress&)> progress;  // called on the calling thread, a few times a second at most
+  unsigned threads = 1;    // 0: as many as the machine has
+  double effort = 1.0;     // scales every search budget; 0: the quickest answer only (one pass)
+  std::stop_token stop{};  // asked for between small steps
+  std::function<void(const SolveProgress&)> progress{};  // called on the calling thread, a few times a second at most
 };
 
 struct Solution {

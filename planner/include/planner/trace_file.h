@@ -1,0 +1,80 @@
+// A trace on disk: blocks of events, each whole in itself, so that a process that is killed loses at most the last one.
+//
+// trace_file.cpp describes the format. One writer or reader is used by one thread at a time, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/result.h"
+#include "planner/trace_event.h"
+#include "planner/trace_problem.h"
+
+namespace stalloc::planner {
+
+// First bytes of every block, and so of every trace file.
+inline constexpr char kTraceBlockMagic[8] = {'s', 't', 'a', 'l', 'l', 'o', 'c', 'T'};
+
+enum class TraceEncoding : std::uint32_t {
+  kRaw = 0,   // columns as they are
+  kZstd = 1,  // columns compressed, about 5 to 10 times smaller
+};
+
+// Writes with plain POSIX calls; what Append has accepted survives the death of the process (not of the machine).
+class TraceWriter {
+ public:
+  static constexpr std::size_t kMaxBlockEvents = 65536;
+
+  // Creates the file, or empties it.
+  static Result<std::unique_ptr<TraceWriter>> Create(const std::string& path,
+                                                     TraceEncoding encoding = TraceEncoding::kZstd);
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  // Writes the events as one block (more than kMaxBlockEvents: as several). After an error the file ends with the last
+  // whole block, and every later call returns the error again. nullopt: done.
+  std::optional<FileError> Append(std::span<const TraceEvent> events);
+
+  std::uint64_t BytesWritten() const;
+
+ private:
+  struct State;
+  explicit TraceWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+enum class TraceTail : bool {
+  kMustBeWhole,    // a truncated last block is an error
+  kMayBeTruncated  // it is dropped, and Truncated() says so
+};
+
+class TraceReader {
+ public:
+  static Result<std::unique_ptr<TraceReader>> Open(const std::string& path, TraceTail tail);
+  ~TraceReader();
+  TraceReader(const TraceReader&) = delete;
+  TraceReader& operator=(const TraceReader&) = delete;
+
+  // Replaces *events by the next block's. false: the end. Corruption is an error with the byte where the block begins
+  // and the reason, whatever `tail` says.
+  Result<bool> Next(std::vector<TraceEvent>* events);
+
+  bool Truncated() const;
+
+ private:
+  struct State;
+  explicit TraceReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The whole file. Trace::steps stays empty: a program's own trace knows no steps. *truncated (if given) says whether a
+// truncated tail was dropped.
+Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail, bool* truncated = nullptr);
+
+}  // namespace stalloc::planner

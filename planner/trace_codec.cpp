@@ -1,0 +1,78 @@
+#include "trace_codec.h"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+namespace stalloc::planner {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the file's numbers are copied as they are");
+
+// Writes one column and returns the place of the next. `kDelta`: differences to the event before, modulo 2^64, which
+// compress far better where numbers grow steadily.
+template <bool kDelta, typename Field>
+std::byte* Put(std::span<const TraceEvent> events, Field TraceEvent::*member, std::byte* out) {
+  Field before{};
+  for (const TraceEvent& event : events) {
+    Field value = event.*member;
+    if constexpr (kDelta) {
+      const Field now = value;
+      value = static_cast<Field>(value - before);
+      before = now;
+    }
+    std::memcpy(out, &value, sizeof(value));
+    out += sizeof(value);
+  }
+  return out;
+}
+
+template <bool kDelta, typename Field>
+const std::byte* Get(std::span<TraceEvent> events, Field TraceEvent::*member, const std::byte* in) {
+  Field before{};
+  for (TraceEvent& event : events) {
+    Field value;
+    std::memcpy(&value, in, sizeof(value));
+    in += sizeof(value);
+    if constexpr (kDelta) before = value = static_cast<Field>(value + before);
+    event.*member = value;
+  }
+  return in;
+}
+
+// The order of the columns is the format: X(member, delta).
+#define STALLOC_TRACE_COLUMNS(X) \
+  X(op, false)                   \
+  X(served, false)               \
+  X(device, false)               \
+  X(flags, false)                \
+  X(stream, false)               \
+  X(thread, false)               \
+  X(reserved, false)             \
+  X(sequence, true)              \
+  X(block, true)                 \
+  X(size_bytes, false)           \
+  X(call_site, false)            \
+  X(time_ns, true)
+
+}  // namespace
+
+void EventsToColumns(std::span<const TraceEvent> events, std::byte* columns) {
+#define STALLOC_PUT(member, delta) columns = Put<delta>(events, &TraceEvent::member, columns);
+  STALLOC_TRACE_COLUMNS(STALLOC_PUT)
+#undef STALLOC_PUT
+}
+
+std::size_t ColumnsToEvents(const std::byte* columns, std::span<TraceEvent> events) {
+#define STALLOC_GET(member, delta) columns = Get<delta>(events, &TraceEvent::member, columns);
+  STALLOC_TRACE_COLUMNS(STALLOC_GET)
+#undef STALLOC_GET
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto op = static_cast<std::uint8_t>(events[i].op);
+    const auto served = static_cast<std::uint8_t>(events[i].served);
+    if (op < 1 || op > 2 || served > 3) return i;
+  }
+  return events.size();
+}
+
+}  // namespace stalloc::planner

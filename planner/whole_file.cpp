@@ -1,0 +1,126 @@
+#include "planner/whole_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <system_error>
+
+namespace stalloc::planner {
+namespace {
+
+FileError SystemError(const std::string& path, const std::string& doing, int code) {
+  return {FileError::Kind::kIo, path, "", doing + ": " + std::generic_category().message(code)};
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { Close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  int Close() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd < 0 ? 0 : ::close(fd);
+  }
+
+ private:
+  int fd_;
+};
+
+bool WriteAll(int fd, std::span<const std::byte> contents) {
+  while (!contents.empty()) {
+    const ssize_t written = ::write(fd, contents.data(), contents.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    contents = contents.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> ReadWholeFile(const std::string& path, std::size_t limit_bytes) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return SystemError(path, "open", errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return SystemError(path, "stat", errno);
+  if (S_ISDIR(status.st_mode)) return SystemError(path, "read", EISDIR);
+  const auto too_large = [&] {
+    return FileError{FileError::Kind::kBadInput, path, "", "larger than " + std::to_string(limit_bytes) + " bytes"};
+  };
+  if (status.st_size > 0 && static_cast<std::uintmax_t>(status.st_size) > limit_bytes) return too_large();
+  std::vector<std::byte> contents(static_cast<std::size_t>(status.st_size));
+  std::size_t size = 0;
+  for (;;) {  // to the end and not to st_size: the file may be a pipe, or grow
+    if (size == contents.size()) {
+      if (size > limit_bytes) return too_large();
+      contents.resize(size + 64 * 1024);
+    }
+    const ssize_t got = ::read(file.get(), contents.data() + size, contents.size() - size);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return SystemError(path, "read", errno);
+    }
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  if (size > limit_bytes) return too_large();
+  contents.resize(size);
+  return contents;
+}
+
+std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const std::byte> contents, bool overwrite) {
+  static std::atomic<unsigned> counter{0};
+  const std::string temporary =
+      path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1));
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.get() < 0) return SystemError(path, "create", errno);
+  const auto fail = [&](const char* doing) {
+    const int code = errno;
+    ::unlink(temporary.c_str());
+    return SystemError(path, doing, code);
+  };
+  if (!WriteAll(file.get(), contents)) return fail("write");
+  if (::fsync(file.get()) != 0) return fail("fsync");
+  if (file.Close() != 0) return fail("close");
+  if (overwrite) {
+    if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("rename");
+  } else {
+    // link() refuses an existing name in one step, rename() would replace it. File systems without hard links get a
+    // check and a rename.
+    if (::link(temporary.c_str(), path.c_str()) == 0) {
+      ::unlink(temporary.c_str());
+    } else if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) {
+      if (::access(path.c_str(), F_OK) == 0) {
+        errno = EEXIST;
+        return fail("create");
+      }
+      if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("rename");
+    } else {
+      return fail("create");
+    }
+  }
+  // The name itself is lost in a crash until the folder is written; a folder that cannot be synced is no reason to
+  // fail.
+  const Descriptor folder(::open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) ::fsync(folder.get());
+  return std::nullopt;
+}
+
+}  // namespace stalloc::planner
