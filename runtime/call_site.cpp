@@ -1,0 +1,112 @@
+#include "runtime/call_site.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "module_map.h"
+#include "runtime/log.h"
+#include "unwinder.h"
+
+namespace stalloc::runtime {
+namespace {
+
+// Frames of this library that a walk may have to go through before it reaches the program's.
+constexpr int kMaxOwnFrames = 10;
+
+constinit std::atomic<WalkFunction> walk_stack{nullptr};
+constinit std::atomic<Unwinder> unwinder{Unwinder::kNone};
+
+// Hash of the raw addresses -> call site. Raw addresses are cheap to hash but hold for this process only; most stacks
+// are seen again and again, so the module map is asked once for each. A slot is two words written without order:
+// `check` is the key mixed with the value, so that a reader who gets one word of one entry and one of another sees no
+// match.
+class SeenStacks {
+ public:
+  std::uint64_t Find(std::uint64_t key) const noexcept {
+    const Slot& slot = slots_[key % kSlots];
+    const std::uint64_t call_site = slot.call_site.load(std::memory_order_relaxed);
+    return (slot.check.load(std::memory_order_relaxed) ^ call_site) == key ? call_site : 0;
+  }
+
+  void Insert(std::uint64_t key, std::uint64_t call_site) noexcept {
+    Slot& slot = slots_[key % kSlots];
+    slot.check.store(key ^ call_site, std::memory_order_relaxed);
+    slot.call_site.store(call_site, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 16384;  // a step of training has a few thousand call sites
+  struct Slot {
+    std::atomic<std::uint64_t> check;
+    std::atomic<std::uint64_t> call_site;
+  };
+  Slot slots_[kSlots];
+};
+
+constinit SeenStacks seen_stacks{};
+
+std::uint64_t HashOutside(void* const* addresses, int count, int depth) noexcept {
+  struct Frame {
+    std::uint64_t module;
+    std::uint64_t offset;
+  };
+  Frame frames[kMaxStackDepth];
+  int used = 0;
+  for (int i = 0; i < count && used < depth; ++i) {
+    const CodeLocation location = Locate(reinterpret_cast<std::uintptr_t>(addresses[i]));
+    // Only the innermost frames: where the library calls back into itself further out, that is the program's doing.
+    if (location.own && used == 0) continue;
+    frames[used++] = Frame{location.module, location.offset};
+  }
+  const std::uint64_t hash = XXH3_64bits(frames, static_cast<std::size_t>(used) * sizeof(Frame));
+  return hash != 0 ? hash : 1;  // 0 means unknown
+}
+
+}  // namespace
+
+Unwinder LoadUnwinder() noexcept {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LoadedUnwinder loaded = FindLibunwind();
+    if (loaded.kind == Unwinder::kNone) loaded = FindLibgcc();
+    unwinder.store(loaded.kind, std::memory_order_relaxed);
+    if (loaded.kind == Unwinder::kLibgcc) {
+      LogWarn("libunwind.so.8 was not found: call sites are taken by libgcc, which is slower");
+    } else if (loaded.kind == Unwinder::kNone) {
+      LogWarn("no library to walk the stack was found: requests are recognised by size and order alone");
+      return;
+    }
+    // The first walk and the first snapshot allocate; here they may.
+    void* addresses[kMaxOwnFrames];
+    loaded.walk(addresses, kMaxOwnFrames);
+    MainModule();
+    walk_stack.store(loaded.walk, std::memory_order_release);
+  });
+  return unwinder.load(std::memory_order_relaxed);
+}
+
+// Not inlined, so that the walk's first address lies in this function and can be left out where it is part of the
+// program.
+[[gnu::noinline]] std::uint64_t CallSiteHash(int depth) noexcept {
+  const WalkFunction walk = walk_stack.load(std::memory_order_acquire);
+  if (walk == nullptr) return 0;
+  depth = std::clamp(depth, 1, kMaxStackDepth);
+  void* addresses[kMaxStackDepth + kMaxOwnFrames];
+  const int count = walk(addresses, depth + kMaxOwnFrames) - 1;
+  if (count <= 0) return 0;
+  void* const* const above = addresses + 1;
+
+  const std::uint64_t key =
+      XXH3_64bits_withSeed(above, static_cast<std::size_t>(count) * sizeof(void*), static_cast<std::uint64_t>(depth));
+  if (const std::uint64_t call_site = seen_stacks.Find(key); call_site != 0) return call_site;
+  const std::uint64_t call_site = HashOutside(above, count, depth);
+  seen_stacks.Insert(key, call_site);
+  return call_site;
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,34 @@
+// Call sites: which place in the program a request comes from, as a number that is the same in every run.
+//
+// The number is an XXH3 hash over (module build id, offset in the module) of the stack frames above the shim, so it
+// depends neither on where address randomisation put the modules nor on the shim itself. Frames in memory that belongs
+// to no module (code generated at run time) count as "anonymous", without an offset. Lines of an interpreted program do
+// not show: the interpreter's own frames do.
+#pragma once
+
+#include <cstdint>
+
+namespace stalloc::runtime {
+
+enum class Unwinder : std::uint8_t {
+  kNone,       // not loaded, or nothing found that walks the stack: every call site is unknown
+  kLibgcc,     // libgcc_s.so.1: always there, about twenty times as slow
+  kLibunwind,  // libunwind.so.8, from beside this library or from the system
+};
+
+// Loads the unwinder, with RTLD_LOCAL so that its symbols do not meet the program's. Any thread, any number of times:
+// the first call decides. Not for the serving path: loads libraries, allocates, and logs if libunwind is missing.
+Unwinder LoadUnwinder() noexcept;
+
+inline constexpr int kMaxStackDepth = 64;
+
+// The call site made of the `depth` (1 to kMaxStackDepth) innermost frames outside this library; 0 if it is unknown:
+// LoadUnwinder has not been called or found nothing. Any thread, for the serving path: takes no lock, allocates nothing
+// and logs nothing. A stack that was seen before costs the walk and one table look-up; a new one also a search through
+// the module map, which is made again when a frame lies in a module loaded since.
+//
+// A module that was unloaded and replaced by another at the same address may be taken for the old one: that costs a
+// match, never correctness.
+std::uint64_t CallSiteHash(int depth) noexcept;
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,40 @@
+// What a call site costs, by the depth of the stack: with each unwinder for the walk alone, and in all.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+
+#include "call_site/deep_calls.h"
+#include "runtime/call_site.h"
+#include "unwinder.h"
+
+namespace stalloc::runtime {
+namespace {
+
+LoadedUnwinder measured;
+
+std::uint64_t WalkOnly(int depth) {
+  void* addresses[kMaxStackDepth];
+  const int count = measured.walk(addresses, depth);
+  benchmark::DoNotOptimize(addresses);
+  return static_cast<std::uint64_t>(count);
+}
+
+void CallSite(benchmark::State& state) {
+  LoadUnwinder();
+  const int depth = static_cast<int>(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(CallThrough(depth, &CallSiteHash, depth));
+}
+
+void Walk(benchmark::State& state, LoadedUnwinder (*find)() noexcept) {
+  measured = find();
+  if (measured.walk == nullptr) return state.SkipWithError("the library is not installed");
+  const int depth = static_cast<int>(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(CallThrough(depth, &WalkOnly, depth));
+}
+
+BENCHMARK(CallSite)->Arg(5)->Arg(20)->Arg(24)->Arg(50);
+BENCHMARK_CAPTURE(Walk, libunwind, &FindLibunwind)->Arg(5)->Arg(20)->Arg(50);
+BENCHMARK_CAPTURE(Walk, libgcc, &FindLibgcc)->Arg(5)->Arg(20)->Arg(50);
+
+}  // namespace
+}  // namespace stalloc::runtime
