@@ -4,16 +4,16 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 
-# CUDA headers (types only: nothing is linked against CUDA). A toolkit if there is one, otherwise the headers that the
-# nvidia-cuda-* wheels install; tools/setup puts those into build/cuda-headers.
-find_package(CUDAToolkit QUIET)
+# CUDA headers (types only: nothing is linked against CUDA). A toolkit of version 13 or later if there is one, otherwise
+# the headers of the nvidia-cuda-* wheels, which tools/setup puts into build/cuda-headers.
+find_package(CUDAToolkit 13.0 QUIET)
 add_library(stalloc_cuda_headers INTERFACE)
 if(CUDAToolkit_FOUND)
   set(STALLOC_CUDA_INCLUDE_DIRS ${CUDAToolkit_INCLUDE_DIRS})
 else()
   file(GLOB_RECURSE stalloc_cuda_h ${PROJECT_SOURCE_DIR}/build/cuda-headers/*/cuda.h)
   if(NOT stalloc_cuda_h)
-    message(FATAL_ERROR "No CUDA headers: neither a CUDA toolkit nor the nvidia-cuda-* wheels were found. Run tools/setup.")
+    message(FATAL_ERROR "No CUDA 13 headers: neither a toolkit nor the nvidia-cuda-* wheels were found. Run tools/setup.")
   endif()
   list(GET stalloc_cuda_h 0 stalloc_cuda_h)
   cmake_path(GET stalloc_cuda_h PARENT_PATH STALLOC_CUDA_INCLUDE_DIRS)

@@ -1,0 +1,72 @@
+#include "tools/load.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "planner/plan_file.h"
+#include "planner/trace_file.h"
+#include "tools/steps.h"
+
+namespace stalloc::tools {
+namespace {
+
+using Head = std::array<char, 8>;
+
+// The first bytes of the file, zeros behind its end.
+Head ReadHead(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  Head head{};
+  if (!file) Throw({planner::FileError::Kind::kIo, path, "", std::generic_category().message(errno)});
+  file.read(head.data(), head.size());
+  return head;
+}
+
+template <std::size_t size>
+bool StartsWith(const Head& head, const char (&magic)[size]) {
+  return std::memcmp(head.data(), magic, size) == 0;
+}
+
+planner::Trace ReadOwnTrace(const std::string& path, TraceEnd end) {
+  const auto tail =
+      end == TraceEnd::kMayBeCutOff ? planner::TraceTail::kMayBeTruncated : planner::TraceTail::kMustBeWhole;
+  planner::Trace trace = Take(planner::ReadTraceFile(path, tail));
+  LabelSteps(&trace);
+  return trace;
+}
+
+}  // namespace
+
+void Throw(const planner::FileError& error) {
+  const bool refused = error.kind == planner::FileError::Kind::kIo;
+  throw Failure(refused ? ExitCode::kInternal : ExitCode::kBadInput, error.Text());
+}
+
+void ThrowIf(const std::optional<planner::FileError>& error) {
+  if (error) Throw(*error);
+}
+
+LoadedFile Load(const std::string& path, TraceEnd end) {
+  const Head head = ReadHead(path);
+  if (StartsWith(head, planner::kTraceBlockMagic)) return {"trace", ReadOwnTrace(path, end)};
+  if (StartsWith(head, planner::kPlanFileMagic)) return {"plan", Take(planner::ReadPlanFile(path))};
+  switch (Take(planner::DetectCsv(path))) {
+    case planner::CsvKind::kEvents:
+      return {"event CSV", Take(planner::ReadEventCsv(path))};
+    case planner::CsvKind::kLifetimes:
+      return {"lifetime CSV", Take(planner::ReadLifetimeCsv(path))};
+  }
+  throw Failure(ExitCode::kBadInput, path + ": neither a trace, a plan nor a CSV of events or lifetimes");
+}
+
+planner::Trace LoadTrace(const std::string& path, TraceEnd end) {
+  LoadedFile file = Load(path, end);
+  if (auto* trace = std::get_if<planner::Trace>(&file.content)) return std::move(*trace);
+  throw Failure(ExitCode::kBadInput, path + ": is a " + file.format + "; a trace is needed");
+}
+
+}  // namespace stalloc::tools

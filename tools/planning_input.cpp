@@ -1,0 +1,96 @@
+#include "tools/planning_input.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "planner/lower_bound.h"
+#include "planner/plan_file.h"
+
+namespace stalloc::tools {
+namespace {
+
+using planner::TraceEvent;
+
+std::string StepText(std::optional<std::uint32_t> step) {
+  return step ? "no event belongs to step " + std::to_string(*step) : "no event to plan";
+}
+
+PlanningInput FromTrace(const std::string& path, const planner::Trace& trace, std::optional<std::uint32_t> step) {
+  if (step && trace.steps.empty()) {
+    throw Failure(ExitCode::kUsage, path + ": --step: this trace names no steps, and nothing repeats in it");
+  }
+  const std::optional<planner::Window> window = planner::WindowOfStep(trace, step);
+  if (!window) throw Failure(step ? ExitCode::kUsage : ExitCode::kBadInput, path + ": " + StepText(step));
+
+  PlanningInput input;
+  if (!trace.steps.empty()) input.step = trace.steps[window->first];
+  planner::WindowProblem problem = planner::ProblemOfWindow(trace.events, *window);
+  input.problem = std::move(problem.problem);
+  std::unordered_map<std::uint64_t, std::uint64_t> call_site_of;
+  for (const TraceEvent& event : trace.events) {
+    if (event.op == TraceEvent::Op::kAllocate) call_site_of.emplace(event.block, event.call_site);
+  }
+  for (const std::uint64_t block : problem.blocks) {
+    input.ids.push_back(std::to_string(block));
+    input.call_sites.push_back(call_site_of[block]);
+  }
+  return input;
+}
+
+}  // namespace
+
+PlanningInput LoadPlanningInput(const std::string& path, std::optional<std::uint32_t> step, TraceEnd end) {
+  LoadedFile file = Load(path, end);
+  PlanningInput input;
+  if (const auto* trace = std::get_if<planner::Trace>(&file.content)) {
+    input = FromTrace(path, *trace, step);
+  } else if (auto* table = std::get_if<planner::LifetimeTable>(&file.content)) {
+    if (step) throw Failure(ExitCode::kUsage, path + ": --step: a table of lifetimes has no steps");
+    input.problem = std::move(table->problem);
+    input.ids = std::move(table->ids);
+  } else {
+    throw Failure(ExitCode::kBadInput, path + ": is a plan already; stalloc show prints it");
+  }
+  input.format = file.format;
+  return input;
+}
+
+void WritePlan(const std::string& path, const PlanningInput& input, const planner::Placement& placement, bool force) {
+  const std::vector<planner::Request>& requests = input.problem.requests;
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return requests[a].begin < requests[b].begin; });
+
+  planner::Time first = 0;
+  planner::Time last = 0;
+  for (const planner::Request& request : requests) {
+    first = std::min(first, request.begin);
+    last = std::max(last, request.end);
+  }
+  planner::Plan plan;
+  plan.period = last - first;
+  plan.lower_bound_bytes = planner::LowerBound(input.problem);
+  plan.height_bytes = placement.height_bytes;
+  plan.page_count = (placement.height_bytes + planner::kPageBytes - 1) / planner::kPageBytes;
+  std::map<std::pair<std::uint64_t, planner::Bytes>, std::uint32_t> seen;
+  for (const std::size_t i : order) {
+    const std::uint64_t call_site = input.call_sites.empty() ? 0 : input.call_sites[i];
+    planner::PlannedRequest request;
+    request.call_site = call_site;
+    request.size_bytes = requests[i].size_bytes;
+    request.occurrence = seen[{call_site, requests[i].size_bytes}]++;
+    request.stream = requests[i].stream;
+    request.begin = requests[i].begin - first;
+    request.end = requests[i].end - first;
+    request.slot.kind = planner::Slot::Kind::kRun;
+    request.slot.offset_bytes = placement.offsets[i];
+    plan.iteration.push_back(std::move(request));
+  }
+  ThrowIf(planner::WritePlanFile(path, plan, force));
+}
+
+}  // namespace stalloc::tools

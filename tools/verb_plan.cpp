@@ -1,0 +1,228 @@
+// stalloc plan: places the requests of a file as low as they will go, and says how close to the lower bound that is.
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "planner/csv.h"
+#include "planner/solve.h"
+#include "planner/validate.h"
+#include "tools/load.h"
+#include "tools/planning_input.h"
+#include "tools/text.h"
+#include "tools/verbs.h"
+
+namespace stalloc::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Seconds = std::chrono::duration<double>;
+
+struct PlanOptions {
+  std::string input;
+  std::string plan_output;
+  std::string placements_output;
+  std::optional<std::uint32_t> step;
+  std::uint64_t capacity_bytes = planner::kUnlimited;
+  std::uint64_t alignment_bytes = 1;
+  std::optional<double> deadline_seconds;
+  std::uint64_t seed = 1;
+  unsigned threads = 0;
+  bool salvage = false;
+  bool force = false;
+  bool json = false;
+};
+
+struct Answer {
+  planner::Solution solution;
+  double seconds = 0;
+  std::optional<std::string> violation;
+};
+
+// On a terminal only, and only once the search has taken longer than a second. One line, overwritten.
+class ProgressLine {
+ public:
+  ProgressLine() : shown_(::isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Draw(const planner::SolveProgress& progress) {
+    if (!shown_ || progress.elapsed < std::chrono::seconds(1)) return;
+    std::fprintf(stderr, "\r\033[K%.0f s: %s, lower bound %s (%s)", Seconds(progress.elapsed).count(),
+                 HumanBytes(progress.best_height_bytes).c_str(), HumanBytes(progress.lower_bound_bytes).c_str(),
+                 progress.method.c_str());
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+
+ private:
+  const bool shown_;
+  bool drawn_ = false;
+};
+
+// Before anything is computed: an output that would be lost in the end is refused now.
+void CheckOutput(const std::string& path, const PlanOptions& options) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  if (fs::equivalent(path, options.input, ignored)) {
+    throw Failure(ExitCode::kUsage, path + ": is the input as well as the output");
+  }
+  if (!options.force && fs::exists(fs::symlink_status(path, ignored))) {
+    throw Failure(ExitCode::kInternal, path + ": exists already; --force overwrites it");
+  }
+}
+
+void CheckOutputs(const PlanOptions& options) {
+  CheckOutput(options.plan_output, options);
+  CheckOutput(options.placements_output, options);
+  if (!options.plan_output.empty() && fs::absolute(options.plan_output).lexically_normal() ==
+                                          fs::absolute(options.placements_output).lexically_normal()) {
+    throw Failure(ExitCode::kUsage, options.plan_output + ": cannot be both the plan and the placements");
+  }
+}
+
+Answer Solve(const planner::Problem& problem, const PlanOptions& options) {
+  ProgressLine line;
+  planner::SolveOptions solve;
+  solve.seed = options.seed;
+  solve.threads = options.threads;
+  if (options.deadline_seconds) {
+    solve.time_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(*options.deadline_seconds));
+  }
+  solve.progress = [&](const planner::SolveProgress& progress) { line.Draw(progress); };
+
+  Answer answer;
+  const auto start = std::chrono::steady_clock::now();
+  answer.solution = planner::Solve(problem, solve);
+  answer.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+  // The capacity is what the exit code is about; the placement itself is judged without it.
+  planner::Problem unlimited = problem;
+  unlimited.capacity_bytes = planner::kUnlimited;
+  answer.violation = planner::FindViolation(unlimited, answer.solution.placement);
+  return answer;
+}
+
+const char* StatusName(planner::Solution::Status status) {
+  switch (status) {
+    case planner::Solution::Status::kOptimal:
+      return "optimal";
+    case planner::Solution::Status::kFeasible:
+      return "feasible";
+    case planner::Solution::Status::kInfeasible:
+      return "infeasible";
+    case planner::Solution::Status::kMalformed:
+      break;
+  }
+  return "malformed";
+}
+
+double Ratio(const planner::Solution& solution) {
+  if (solution.lower_bound_bytes == 0) return 1.0;
+  return static_cast<double>(solution.placement.height_bytes) / static_cast<double>(solution.lower_bound_bytes);
+}
+
+void PrintJson(const PlanningInput& input, const PlanOptions& options, const Answer& answer) {
+  const planner::Solution& solution = answer.solution;
+  nlohmann::ordered_json json;
+  json["file"] = options.input;
+  json["format"] = input.format;
+  if (input.step) json["step"] = *input.step;
+  json["requests"] = input.problem.requests.size();
+  json["lower_bound_bytes"] = solution.lower_bound_bytes;
+  json["arena_bytes"] = solution.placement.height_bytes;
+  json["ratio"] = Ratio(solution);
+  json["seconds"] = answer.seconds;
+  json["valid"] = !answer.violation;
+  json["status"] = StatusName(solution.status);
+  json["method"] = solution.method;
+  if (options.capacity_bytes != planner::kUnlimited) json["capacity_bytes"] = options.capacity_bytes;
+  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void PrintText(const PlanningInput& input, const PlanOptions& options, const Answer& answer) {
+  const planner::Solution& solution = answer.solution;
+  std::printf("%s: %s%s, %s requests\n", options.input.c_str(), input.format.c_str(),
+              input.step ? Format(", step %u", *input.step).c_str() : "",
+              Grouped(input.problem.requests.size()).c_str());
+  std::printf("  arena        %s bytes (%s)\n", Grouped(solution.placement.height_bytes).c_str(),
+              HumanBytes(solution.placement.height_bytes).c_str());
+  std::printf("  lower bound  %s bytes; the arena is %.5f of it%s\n", Grouped(solution.lower_bound_bytes).c_str(),
+              Ratio(solution), solution.status == planner::Solution::Status::kOptimal ? ", as low as can be" : "");
+  std::printf("  found by     %s in %.3f s%s\n", solution.method.c_str(), answer.seconds,
+              answer.violation ? "" : "; checked, valid");
+}
+
+void WriteOutputs(const PlanningInput& input, const PlanOptions& options, const planner::Placement& placement) {
+  if (!options.placements_output.empty()) {
+    ThrowIf(planner::WritePlacementCsv(options.placements_output, input.problem, input.ids, placement, options.force));
+  }
+  if (!options.plan_output.empty()) WritePlan(options.plan_output, input, placement, options.force);
+}
+
+ExitCode Run(const PlanOptions& options) {
+  CheckOutputs(options);
+  PlanningInput input =
+      LoadPlanningInput(options.input, options.step, options.salvage ? TraceEnd::kMayBeCutOff : TraceEnd::kMustBeWhole);
+  input.problem.capacity_bytes = options.capacity_bytes;
+  input.problem.alignment_bytes = options.alignment_bytes;
+
+  const Answer answer = Solve(input.problem, options);
+  if (answer.solution.status == planner::Solution::Status::kMalformed) {
+    throw Failure(ExitCode::kBadInput, options.input + ": " + answer.solution.error);
+  }
+  if (answer.violation) throw Failure(ExitCode::kInternal, "the planner made an invalid plan: " + *answer.violation);
+  (options.json ? PrintJson : PrintText)(input, options, answer);
+  if (answer.solution.status == planner::Solution::Status::kInfeasible) {
+    throw Failure(ExitCode::kInfeasible,
+                  Format("%s: does not fit %llu bytes: %llu is the best found%s; nothing was written",
+                         options.input.c_str(), static_cast<unsigned long long>(options.capacity_bytes),
+                         static_cast<unsigned long long>(answer.solution.placement.height_bytes),
+                         answer.solution.proven ? " (and none can fit)" : ""));
+  }
+  WriteOutputs(input, options, answer.solution.placement);
+  return ExitCode::kOk;
+}
+
+std::string CheckPowerOfTwo(const std::string& text) {
+  const unsigned long long value = std::strtoull(text.c_str(), nullptr, 10);
+  return value != 0 && (value & (value - 1)) == 0 ? std::string() : text + " is no power of two";
+}
+
+}  // namespace
+
+void AddPlanVerb(CLI::App& app, int* exit_code) {
+  CLI::App* verb =
+      app.add_subcommand("plan", "Place the requests of a trace or a CSV file, and compare with the bound");
+  const auto options = std::make_shared<PlanOptions>();
+  verb->add_option("FILE", options->input,
+                   "A trace, or a CSV with the columns op,id,bytes,stream,step or id,lower,upper,size; gzip too")
+      ->required()
+      ->type_name("");
+  verb->add_option("--step", options->step, "The training step to plan (default: the last whole one)")->type_name("K");
+  verb->add_option("--capacity", options->capacity_bytes, "Exit code 4 if the requests do not fit into N bytes")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  verb->add_option("--alignment", options->alignment_bytes, "Every offset is a multiple of N (default 1)")
+      ->check(CLI::Validator(CheckPowerOfTwo, "", "power of two"))
+      ->type_name("N");
+  verb->add_option("--deadline", options->deadline_seconds, "Stop the search after S seconds")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("S");
+  verb->add_option("--seed", options->seed, "Same seed, input and threads, same plan (default 1)")->type_name("N");
+  verb->add_option("--threads", options->threads, "0: as many as the machine has (default)")->type_name("N");
+  verb->add_option("-o,--output", options->plan_output, "Write the plan")->type_name("PLAN");
+  verb->add_option("--placements", options->placements_output, "Write id,lower,upper,size,offset")->type_name("CSV");
+  verb->add_flag("--salvage", options->salvage, "Read a trace whose end is cut off as far as it is whole");
+  verb->add_flag("--force", options->force, "Overwrite files that are there already");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->footer("Example: stalloc plan run.trace --json --placements placements.csv");
+  verb->callback([options, exit_code] { *exit_code = static_cast<int>(Run(*options)); });
+}
+
+}  // namespace stalloc::tools

@@ -1,0 +1,4 @@
+#include "tools/verbs.h"
+namespace stalloc::tools {
+void AddReplayVerb(CLI::App&, int*) {}
+}  // namespace stalloc::tools

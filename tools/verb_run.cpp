@@ -1,0 +1,148 @@
+// stalloc run: a command with libstalloc.so preloaded, and with the settings that the options name.
+//
+// The options are the rows of the runtime's table of settings: --memory-limit is STALLOC_MEMORY_LIMIT, and so on.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/settings.h"
+#include "tools/child_process.h"
+#include "tools/preload.h"
+#include "tools/verbs.h"
+
+namespace stalloc::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "STALLOC_";
+
+struct SettingOption {
+  runtime::SettingDescription setting;
+  std::string value;  // empty: not given
+};
+
+struct RunOptions {
+  std::deque<SettingOption> settings;  // CLI11 keeps the addresses of the values
+  std::string library;
+};
+
+// STALLOC_MEMORY_LIMIT -> --memory-limit
+std::string OptionName(const std::string& setting_name) {
+  std::string name = "--" + setting_name.substr(std::char_traits<char>::length(kPrefix));
+  for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+// A file is meant relative to here, wherever the command goes.
+std::string AbsoluteIfFile(const SettingOption& option) {
+  return option.setting.form == "FILE" ? fs::absolute(option.value).string() : option.value;
+}
+
+void SetVariable(std::vector<std::string>* environment, const std::string& name, const std::string& value) {
+  const std::string start = name + "=";
+  std::erase_if(*environment, [&](const std::string& entry) { return entry.starts_with(start); });
+  environment->push_back(start + value);
+}
+
+std::vector<std::string> ChosenSettings(const RunOptions& options) {
+  std::vector<std::string> chosen;
+  for (const SettingOption& option : options.settings) {
+    if (!option.value.empty()) chosen.push_back(std::string(option.setting.name) + "=" + AbsoluteIfFile(option));
+  }
+  return chosen;
+}
+
+// Refuses what the library would warn about and ignore: here the user is present.
+void CheckSettings(const std::vector<std::string>& chosen) {
+  std::vector<const char*> block;
+  for (const std::string& entry : chosen) block.push_back(entry.c_str());
+  block.push_back(nullptr);
+  std::vector<std::string> warnings;
+  runtime::LoadSettings(block.data(), &warnings);
+  if (!warnings.empty()) throw Failure(ExitCode::kUsage, warnings.front());
+}
+
+std::vector<std::string> ChildEnvironment(const RunOptions& options) {
+  const std::vector<std::string> chosen = ChosenSettings(options);
+  CheckSettings(chosen);
+  std::vector<std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  for (const std::string& setting : chosen) {
+    const std::size_t equals = setting.find('=');
+    SetVariable(&environment, setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  const fs::path library = options.library.empty() ? FindLibrary() : fs::absolute(options.library);
+  if (!fs::is_regular_file(library)) throw Failure(ExitCode::kInternal, library.string() + ": no such library");
+  const char* preloads = std::getenv("LD_PRELOAD");
+  SetVariable(&environment, "LD_PRELOAD", PrependPreload(library, preloads == nullptr ? "" : preloads));
+  return environment;
+}
+
+std::string ValueOf(const RunOptions& options, const std::string& setting_name) {
+  for (const SettingOption& option : options.settings) {
+    if (option.setting.name == kPrefix + setting_name) return option.value;
+  }
+  return {};
+}
+
+bool WasWritten(const std::string& file) {
+  std::error_code ignored;
+  return !file.empty() && file.find('%') == std::string::npos && fs::file_size(file, ignored) > 0 && !ignored;
+}
+
+// One line that says what to do with what this run has left behind.
+void PrintNextCommand(const RunOptions& options) {
+  if (ValueOf(options, "SUMMARY") == "0") return;
+  const std::string trace = ValueOf(options, "TRACE");
+  const std::string plan = ValueOf(options, "PLAN");
+  if (WasWritten(trace)) {
+    std::fprintf(stderr, "stalloc: next: stalloc replay %s   (the same requests under other allocators)\n",
+                 trace.c_str());
+  } else if (WasWritten(plan)) {
+    std::fprintf(stderr, "stalloc: next: the same command again, served from %s from its start\n", plan.c_str());
+  } else if (trace.empty() && plan.empty()) {
+    std::fprintf(stderr,
+                 "stalloc: next: add --trace=run.trace to record the requests, for stalloc show, plan and replay\n");
+  }
+}
+
+int Run(const RunOptions& options, const std::vector<std::string>& command) {
+  if (command.empty()) throw Failure(ExitCode::kUsage, "run needs a command: stalloc run [options] -- CMD [ARGS...]");
+  const ChildEnd end = RunChild(command, ChildEnvironment(options));
+  if (end.exit_code == 0) PrintNextCommand(options);
+  return EndAs(end);
+}
+
+}  // namespace
+
+void AddRunVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, int* exit_code) {
+  CLI::App* verb = app.add_subcommand("run", "Run a command with libstalloc.so preloaded: run [OPTIONS] -- CMD [ARGS]");
+  verb->prefix_command();
+  const auto options = std::make_shared<RunOptions>();
+  for (const runtime::SettingDescription& setting : runtime::DescribeSettings()) {
+    SettingOption& option = options->settings.emplace_back(SettingOption{setting, {}});
+    verb->add_option(OptionName(setting.name), option.value, std::string(setting.sentence) + " [" + setting.name + "]")
+        ->type_name(setting.form);
+  }
+  verb->add_option("--library", options->library, "The libstalloc.so to preload, instead of this command's own")
+      ->type_name("FILE");
+  verb->footer(
+      "The command's exit code becomes this command's; what LD_PRELOAD holds already stays, behind libstalloc.so.\n"
+      "Example: stalloc run --trace=run.trace --memory-limit=20GiB -- python train.py");
+  verb->callback([verb, options, behind_dashes, exit_code] {
+    std::vector<std::string> command = verb->remaining();
+    command.insert(command.end(), behind_dashes.begin(), behind_dashes.end());
+    *exit_code = Run(*options, command);
+  });
+}
+
+}  // namespace stalloc::tools
