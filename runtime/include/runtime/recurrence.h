@@ -6,6 +6,7 @@
 //                    serving path, under the device's lock: it neither allocates nor throws after SetPattern.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,13 +23,14 @@ namespace stalloc::runtime {
 struct PatternRequest {
   std::uint64_t call_site = 0;
   std::uint64_t size_bytes = 0;
-  std::uint32_t occurrence = 0;     // among the pattern's requests of the same (call site, size; size ignored if varies)
+  std::uint32_t occurrence = 0;  // among the pattern's requests of the same (call site, size; size ignored if varies)
   std::uint32_t stream = 0;
-  std::int64_t begin = 0;           // [0, period)
-  std::int64_t end = 0;             // > begin
-  bool size_varies = false;         // the size differs between iterations: recognised by call site, not planned
-  bool persists = false;            // seen to outlive a whole iteration: not planned
-  std::uint64_t example_block = 0;  // allocation number of this request in the iteration that the pattern was taken from
+  std::int64_t begin = 0;    // [0, period)
+  std::int64_t end = 0;      // > begin
+  bool size_varies = false;  // the size differs between iterations: recognised by call site, not planned
+  bool persists = false;     // seen to outlive a whole iteration: not planned
+  std::uint64_t example_block =
+      0;  // allocation number of this request in the iteration that the pattern was taken from
 };
 
 struct Pattern {
@@ -36,6 +38,8 @@ struct Pattern {
   std::int64_t period = 0;               // events (allocations and frees) in one iteration
   std::uint64_t first_block = 0;         // allocation numbers [first_block, last_block) made up the example iteration
   std::uint64_t last_block = 0;
+  bool exact = false;             // the last two iterations were the same, request for request
+  std::uint64_t fingerprint = 0;  // of all that a plan depends on: equal for patterns that need no new plan
 };
 
 class IterationFinder {
@@ -43,12 +47,14 @@ class IterationFinder {
   IterationFinder();
   ~IterationFinder();
 
-  // Appends observations, in order. Keeps a bounded window (older ones are dropped).
+  // Appends observations, in order. Keeps a bounded window (older ones are dropped). An allocation that the matcher
+  // recognised must carry the pattern's call site here, although it was not taken: identity must not change with the
+  // state of the matcher.
   void Observe(std::span<const Observation> observations);
 
   // Looks for a pattern in what was seen. Returns one when the last iterations repeat (at least two whole ones), and
-  // nothing otherwise; calling it again after more observations may return a better or a changed pattern. Cost is
-  // about linear in the window.
+  // nothing otherwise ("nothing" is no reason to drop a pattern in force: an evaluation may be under way); calling it
+  // again after more observations may return a better or a changed pattern. Cost is about linear in the window.
   std::optional<Pattern> Find();
 
  private:
@@ -59,30 +65,99 @@ class IterationFinder {
 class Matcher {
  public:
   static constexpr std::int32_t kNone = -1;
+  static constexpr std::uint64_t kUnknownBlock = ~std::uint64_t{0};
+
+  // A pattern with its indices, built before the device's lock is taken and installed under it.
+  class Prepared;
+  struct PreparedDeleter {
+    void operator()(Prepared* prepared) const noexcept;
+  };
+  using PreparedPattern = std::unique_ptr<Prepared, PreparedDeleter>;
+  static PreparedPattern Prepare(const Pattern& pattern);
 
   Matcher();
   ~Matcher();
 
-  // Puts a pattern in force (off the serving path; allocates). The next Match starts a search for the place.
-  void SetPattern(const Pattern& pattern);
+  // Puts a pattern in force without allocating, and hands back the one that it replaces, to be destroyed outside the
+  // lock. `next_block` is the number of the next allocation on this device, if known: in an exact pattern it tells the
+  // place; otherwise the next Match starts a search for it. A null `pattern` leaves none in force.
+  PreparedPattern Install(PreparedPattern pattern, std::uint64_t next_block = kUnknownBlock) noexcept;
+
+  // Prepare and Install in one (off the serving path; allocates).
+  void SetPattern(const Pattern& pattern, std::uint64_t next_block = kUnknownBlock);
   void Clear();
-  bool HasPattern() const;
+  bool HasPattern() const noexcept { return pattern_ != nullptr; }
 
   // True if a request of this size and stream is the one expected next, so that its call site need not be taken.
   // May be asked without the device's lock: the answer is a hint, Match decides.
-  bool Expects(std::uint64_t size_bytes, std::uint32_t stream) const noexcept;
+  bool Expects(std::uint64_t size_bytes, std::uint32_t stream) const noexcept {
+    return expected_.load(std::memory_order_relaxed) == Key(size_bytes, stream);
+  }
 
   // Which request of the pattern this allocation is, or kNone (inserted, changed or unknown). `call_site` is 0 where
-  // Expects said true or where the trace has none. Advances.
-  std::int32_t Match(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept;
+  // Expects said true or where the trace has none. Advances. Each request is returned at most once an iteration, and
+  // its size and stream are those of the pattern unless `size_varies`.
+  std::int32_t Match(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept {
+    if (expected_.load(std::memory_order_relaxed) == Key(size_bytes, stream) &&
+        (call_site == 0 || call_site == expected_site_))
+      return TakeExpected();
+    return pattern_ == nullptr ? kNone : Search(size_bytes, stream, call_site);
+  }
 
-  // Share of the last whole iteration's requests that matched, 0 to 1: falls when the program has changed.
-  double LastIterationMatchRate() const noexcept;
-  std::uint64_t IterationsSeen() const noexcept;
+  // The request expected next, or kNone while there is no pattern.
+  std::int32_t Position() const noexcept { return pattern_ == nullptr ? kNone : static_cast<std::int32_t>(cursor_); }
+
+  // Iterations whose end was passed since the pattern was put in force: a change is an iteration boundary.
+  std::uint64_t IterationsSeen() const noexcept { return iterations_.load(std::memory_order_relaxed); }
+
+  // Share of the last whole iteration's requests that matched, 0 to 1 (1 before there was one): falls when the program
+  // has changed, whether it makes requests that the pattern lacks or no longer makes those that it has.
+  double LastIterationMatchRate() const noexcept { return match_rate_.load(std::memory_order_relaxed); }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // A size and a stream in one word, so that the expected request is read in one load. Streams beyond 2^15 and sizes
+  // beyond 2^48 may collide: Match would then hand out a slot of another size, so such requests never match.
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::uint64_t Key(std::uint64_t size_bytes, std::uint32_t stream) noexcept {
+    if (size_bytes >> 48 != 0 || stream >= 0x7fff) return kNever - 1;
+    return std::uint64_t{stream} << 48 | size_bytes;
+  }
+
+  std::int32_t TakeExpected() noexcept;
+  std::int32_t Search(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept;
+  std::int32_t Take(std::uint32_t position) noexcept;
+  void CloseIteration() noexcept;
+  void Aim() noexcept;
+
+  friend class Prepared;
+  struct Request;
+  struct Place;
+  bool Accepts(std::uint32_t position, const Request& request) const noexcept;
+  bool Unused(std::uint32_t position) const noexcept;
+  std::optional<Place> FindPlace(const Request& request) const noexcept;
+  std::optional<Place> FindNear(const Request& request) const noexcept;
+  std::optional<Place> FindByContext(const Request& request) const noexcept;
+  std::uint32_t ContextLength(std::uint32_t position) const noexcept;
+  void Remember(std::uint64_t token) noexcept;
+
+  std::atomic<std::uint64_t> expected_{kNever};
+  std::uint64_t expected_site_ = 0;
+  PreparedPattern pattern_;
+  std::uint32_t cursor_ = 0;         // the request expected next
+  std::uint32_t misses_ = 0;         // requests since the last that matched
+  std::uint32_t resume_ = 0;         // where a jump left from, to go back there if it was a mistake
+  std::uint32_t resume_for_ = 0;     // ... for so many more requests
+  std::uint32_t epoch_ = 1;          // the current iteration, as marked on the requests used in it
+  std::uint32_t requests_seen_ = 0;  // in the current iteration
+  std::uint32_t requests_matched_ = 0;
+  bool whole_ = false;  // the current iteration was followed from its beginning
+  std::atomic<std::uint64_t> iterations_{0};
+  std::atomic<double> match_rate_{1.0};
+
+  // The last requests' tokens, newest last: the context by which a place is found again.
+  static constexpr std::uint32_t kHistory = 16;
+  std::uint64_t history_[kHistory] = {};
+  std::uint32_t history_length_ = 0;
 };
 
 }  // namespace stalloc::runtime

@@ -1,0 +1,114 @@
+// Periods of requests that repeat exactly, and which of them is the training iteration.
+//
+// A training step is full of repetition: layers, micro-batches, the optimizer's loop over parameters. What sets the
+// iteration apart is that its blocks' lifetimes close: at its end nothing is left that was not there at its beginning.
+#include <algorithm>
+
+#include "recurrence_period.h"
+
+namespace stalloc::runtime::recurrence {
+
+namespace {
+
+constexpr std::size_t kLeastRequests = 16;     // shorter ones are loops inside something, ...
+constexpr std::size_t kLeastRepeatsShort = 8;  // ... unless they go on and on
+constexpr std::size_t kShortRequests = 32;
+constexpr std::int64_t kOpenShare = 512;       // 1 / share of the live bytes' rise may stay open (a kept loss value)
+constexpr std::size_t kRepeatsOverOpen = 160;  // more than any model has layers: so often, a leak is just a leak
+constexpr std::size_t kHeldShare = 64;         // 1 / share of the requests may be held from before
+
+// Z function of the reversed tokens: z[p] is the length of the longest common suffix of tokens and tokens[..n - p).
+std::vector<std::uint32_t> CommonSuffixes(std::span<const std::uint64_t> tokens) {
+  const std::size_t n = tokens.size();
+  std::vector<std::uint32_t> z(n, 0);
+  auto at = [&](std::size_t i) { return tokens[n - 1 - i]; };
+  std::size_t left = 0, right = 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    std::size_t length = i < right ? std::min<std::size_t>(right - i, z[i - left]) : 0;
+    while (i + length < n && at(length) == at(i + length)) ++length;
+    z[i] = static_cast<std::uint32_t>(length);
+    if (i + length > right) left = i, right = i + length;
+  }
+  return z;
+}
+
+// Whether requests [from, from + length) were all freed within `length` requests, but for a trifle.
+bool Closes(std::span<const Request> requests, std::size_t from, std::size_t length, std::size_t repeats) {
+  std::int64_t open_bytes = 0, lowest = requests[from].live_bytes, highest = lowest;
+  for (std::size_t i = from; i < from + length; ++i) {
+    lowest = std::min(lowest, requests[i].live_bytes);
+    highest = std::max(highest, requests[i].live_bytes + static_cast<std::int64_t>(requests[i].size_bytes));
+    // The last request of the window may have followed at once: what is freed after it is not known.
+    if (requests[i].end > requests[i + length].begin) open_bytes += static_cast<std::int64_t>(requests[i].size_bytes);
+  }
+  return open_bytes * kOpenShare <= highest - lowest || repeats >= kRepeatsOverOpen;
+}
+
+// Whether something larger is under way: blocks of earlier repeats that are still held, although in the later ones the
+// same requests were freed. So it is while gradients are accumulated: the first micro-batch made them.
+bool HeldFromBefore(std::span<const Request> requests, const Period& period) {
+  const std::size_t n = requests.size(), p = period.length;
+  if (period.run / p >= kRepeatsOverOpen) return false;
+  std::size_t held = 0;
+  for (std::size_t i = n - period.run; i + 2 * p < n; ++i) {
+    if (requests[i].end != kOpen) continue;
+    const std::size_t later = i + (n - p - 1 - i) / p * p;  // in [n - 2 p, n - p)
+    if (requests[later].end != kOpen) ++held;
+  }
+  return held > p / kHeldShare + 4;
+}
+
+// The boundary: among the last p possible ones that where the fewest bytes are live, and of several such the one that
+// the longest stretch above this level follows. So it does not depend on when the search is made.
+std::size_t LowestBoundary(std::span<const Request> requests, std::size_t p) {
+  const std::size_t n = requests.size();
+  const std::size_t first = n - 2 * p;  // the last p requests but one are the whole iterations that may be returned
+  auto level = [&](std::size_t i) { return requests[first + i % p].live_bytes; };
+  std::int64_t lowest = level(0);
+  for (std::size_t i = 1; i < p; ++i) lowest = std::min(lowest, level(i));
+  std::size_t best = 0, best_stretch = 0, start = p;
+  for (std::size_t i = 0; i < 2 * p; ++i) {
+    if (level(i) != lowest) continue;
+    if (start != p && i - start > best_stretch) best = start % p, best_stretch = i - start;
+    start = i;
+  }
+  return first + best;
+}
+
+}  // namespace
+
+std::vector<Period> PrimitivePeriods(std::span<const std::uint64_t> tokens) {
+  std::vector<Period> periods;
+  const std::vector<std::uint32_t> z = CommonSuffixes(tokens);
+  for (std::size_t p = 1; 2 * p <= tokens.size(); ++p) {
+    if (z[p] < p) continue;
+    // Both periods hold over the last 2 p tokens: then p is a multiple.
+    const bool multiple = std::any_of(periods.begin(), periods.end(), [&](const Period& q) { return q.run >= 2 * p; });
+    if (!multiple) periods.push_back({p, p + z[p]});
+  }
+  return periods;
+}
+
+std::vector<Iteration> ExactIterations(std::span<const Request> requests) {
+  std::vector<std::uint64_t> tokens;
+  tokens.reserve(requests.size());
+  for (const Request& request : requests) tokens.push_back(request.token);
+
+  std::vector<Iteration> iterations;
+  for (const Period& period : PrimitivePeriods(tokens)) {
+    const std::size_t p = period.length, n = requests.size(), repeats = period.run / p;
+    if (p < kLeastRequests || (p < kShortRequests && repeats < kLeastRepeatsShort)) continue;
+    if (!Closes(requests, n - 2 * p, p, repeats) || HeldFromBefore(requests, period)) continue;
+    Iteration iteration;
+    iteration.begin = LowestBoundary(requests, p);
+    iteration.end = iteration.begin + p;
+    iteration.previous = iteration.begin;
+    iteration.run = period.run;
+    iteration.exact = true;
+    iterations.push_back(iteration);
+  }
+  std::reverse(iterations.begin(), iterations.end());
+  return iterations;
+}
+
+}  // namespace stalloc::runtime::recurrence

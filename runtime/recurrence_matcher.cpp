@@ -1,0 +1,151 @@
+// The matcher in step with its pattern: installing one, handing out what is expected, passing the iteration's end.
+// What happens out of step is in recurrence_search.cpp.
+//
+// Under the device's lock, but for Prepare. Only Prepare (and SetPattern through it) allocates.
+#include <algorithm>
+
+#include "recurrence_prepared.h"
+#include "runtime/recurrence.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+// Marks a matcher that has not found its place yet.
+constexpr std::uint32_t kNotInStep = 1u << 30;
+
+}  // namespace
+
+Matcher::Prepared::Prepared(const Pattern& pattern)
+    : used_in(pattern.requests.size(), 0), first_block(pattern.first_block), exact(pattern.exact) {
+  entries.reserve(pattern.requests.size());
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(pattern.requests.size());
+  for (const PatternRequest& request : pattern.requests) {
+    Entry entry;
+    entry.key = Matcher::Key(request.size_bytes, request.stream);
+    entry.call_site = request.call_site;
+    entry.size_bytes = request.size_bytes;
+    entry.stream = request.stream;
+    entry.size_varies = request.size_varies;
+    if (!request.size_varies)
+      entry.token = SizedToken(entry.key, request.call_site);
+    else if (request.call_site != 0)
+      entry.token = UnsizedToken(request.stream, request.call_site);
+    entries.push_back(entry);
+    hashes.push_back(entry.token);
+  }
+  by_token = recurrence::PositionIndex(hashes);
+
+  // A context wraps around: the first requests of an iteration follow the last ones of the iteration before.
+  auto index_runs = [&](std::uint32_t length) {
+    const std::uint32_t count = size();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::uint64_t hash = length;
+      for (std::uint32_t back = length; back-- > 0;) {
+        const std::uint64_t token = entries[(i + std::uint64_t{length} * count - back) % count].token;
+        if (token == 0) {
+          hash = 0;
+          break;
+        }
+        hash = recurrence::Mix(hash, token) | 1;
+      }
+      hashes[i] = hash;
+    }
+    return recurrence::PositionIndex(hashes);
+  };
+  by_short_context = index_runs(kShortContext);
+  by_long_context = index_runs(kLongContext);
+}
+
+std::uint64_t Matcher::Prepared::TokenOf(std::uint64_t key, std::uint32_t stream,
+                                         std::uint64_t call_site) const noexcept {
+  const std::uint64_t sized = SizedToken(key, call_site);
+  if (call_site == 0 || !by_token.Find(sized).empty()) return sized;
+  const std::uint64_t unsized_token = UnsizedToken(stream, call_site);
+  return by_token.Find(unsized_token).empty() ? sized : unsized_token;
+}
+
+void Matcher::PreparedDeleter::operator()(Prepared* prepared) const noexcept { delete prepared; }
+
+Matcher::PreparedPattern Matcher::Prepare(const Pattern& pattern) {
+  if (pattern.requests.empty()) return nullptr;
+  return PreparedPattern(new Prepared(pattern));
+}
+
+Matcher::Matcher() = default;
+Matcher::~Matcher() = default;
+
+Matcher::PreparedPattern Matcher::Install(PreparedPattern pattern, std::uint64_t next_block) noexcept {
+  pattern_.swap(pattern);
+  cursor_ = 0;
+  misses_ = kNotInStep;
+  resume_for_ = 0;
+  epoch_ = 1;
+  requests_seen_ = requests_matched_ = 0;
+  whole_ = false;
+  history_length_ = 0;
+  iterations_.store(0, std::memory_order_relaxed);
+  match_rate_.store(1.0, std::memory_order_relaxed);
+  if (pattern_ != nullptr) {
+    std::fill(pattern_->used_in.begin(), pattern_->used_in.end(), 0);
+    if (pattern_->exact && next_block != kUnknownBlock && next_block >= pattern_->first_block) {
+      cursor_ = static_cast<std::uint32_t>((next_block - pattern_->first_block) % pattern_->size());
+      whole_ = cursor_ == 0;
+    }
+  }
+  Aim();
+  return pattern;
+}
+
+void Matcher::SetPattern(const Pattern& pattern, std::uint64_t next_block) { Install(Prepare(pattern), next_block); }
+
+void Matcher::Clear() { Install(nullptr); }
+
+// Publishes the request at the cursor as the one expected.
+void Matcher::Aim() noexcept {
+  std::uint64_t key = kNever;
+  if (pattern_ != nullptr) {
+    const Prepared::Entry& entry = pattern_->entries[cursor_];
+    if (!entry.size_varies && entry.key != kNever - 1) key = entry.key;
+    expected_site_ = entry.call_site;
+  }
+  expected_.store(key, std::memory_order_relaxed);
+}
+
+std::int32_t Matcher::TakeExpected() noexcept {
+  ++requests_seen_;
+  return Take(cursor_);
+}
+
+// Hands out `position` and goes on to the first request behind it that is still to come.
+std::int32_t Matcher::Take(std::uint32_t position) noexcept {
+  Prepared& pattern = *pattern_;
+  pattern.used_in[position] = epoch_;
+  Remember(pattern.entries[position].token);
+  ++requests_matched_;
+  misses_ = 0;
+  if (resume_for_ != 0) --resume_for_;
+  cursor_ = position + 1;
+  while (cursor_ < pattern.size() && pattern.used_in[cursor_] == epoch_) ++cursor_;
+  if (cursor_ == pattern.size()) CloseIteration();
+  Aim();
+  return static_cast<std::int32_t>(position);
+}
+
+void Matcher::CloseIteration() noexcept {
+  if (whole_) {
+    const double of = std::max(requests_seen_, pattern_->size());
+    match_rate_.store(requests_matched_ / of, std::memory_order_relaxed);
+  }
+  whole_ = true;
+  requests_seen_ = requests_matched_ = 0;
+  cursor_ = 0;
+  resume_for_ = 0;
+  ++epoch_;
+  iterations_.store(iterations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void Matcher::Remember(std::uint64_t token) noexcept { history_[history_length_++ % kHistory] = token; }
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,49 @@
+// The search for the iteration's period: spans of requests in, the last whole iteration out.
+//
+// Pure functions, used by the background thread; they allocate. Cost is about linear in the requests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "recurrence_window.h"
+#include "runtime/recurrence.h"
+
+namespace stalloc::runtime::recurrence {
+
+// The last whole iteration is requests [begin, end), the one before it [previous, begin). requests[end] was seen.
+struct Iteration {
+  std::size_t previous = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t run = 0;  // requests at the window's end that repeat with this period
+  bool exact = false;
+  std::size_t length() const noexcept { return end - begin; }
+};
+
+// A period p with run >= 2 p, that is no multiple of a shorter one, of the last elements of `tokens`.
+struct Period {
+  std::size_t length = 0;
+  std::size_t run = 0;
+};
+
+// All such periods, shortest first: at most about log(n) of them.
+std::vector<Period> PrimitivePeriods(std::span<const std::uint64_t> tokens);
+
+// Iterations that are equal, request for request, for static models. Longest first.
+std::vector<Iteration> ExactIterations(std::span<const Request> requests);
+
+// Iterations that only resemble each other (numbers of requests or sizes change), cut where the live bytes return to
+// their lowest. Longest first.
+std::vector<Iteration> SimilarIterations(std::span<const Request> requests);
+
+// For each request of `current` the one of `previous` that it corresponds to, or -1.
+std::vector<std::int32_t> Align(std::span<const Request> previous, std::span<const Request> current);
+
+// The pattern of the iteration.
+Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration);
+
+}  // namespace stalloc::runtime::recurrence

@@ -1,0 +1,135 @@
+// Iterations that only resemble each other: a mixture of experts makes a few requests more or less in every step, a
+// changing sequence length changes nearly every size, an evaluation comes between.
+//
+// They are cut where the live bytes come back to their lowest; the pieces are compared by their shape, the sequence of
+// allocations and frees, which depends neither on sizes nor on call sites; and the kinds of piece must repeat.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "recurrence_period.h"
+
+namespace stalloc::runtime::recurrence {
+
+namespace {
+
+constexpr std::size_t kLeastRequests = 32;
+constexpr double kLowShare = 0.05;   // of the live bytes' rise: at most so much is live at a boundary, ...
+constexpr double kHighShare = 0.15;  // ... and more than this in between
+constexpr double kLengthTolerance = 0.05;
+constexpr double kShapeTolerance = 0.15;
+constexpr std::size_t kHeldShare = 32;
+
+// Live bytes before each request, of the blocks that were freed within the window: what persists does not count, and
+// what is under way at the window's end does not either.
+std::vector<std::int64_t> PassingBytes(std::span<const Request> requests) {
+  std::vector<std::int64_t> levels(requests.size());
+  std::int64_t open_bytes = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    levels[i] = requests[i].live_bytes - open_bytes;
+    if (requests[i].end == kOpen) open_bytes += static_cast<std::int64_t>(requests[i].size_bytes);
+  }
+  return levels;
+}
+
+// The first request of each piece.
+std::vector<std::size_t> Boundaries(std::span<const Request> requests) {
+  const std::vector<std::int64_t> levels = PassingBytes(requests);
+  const auto [lowest, highest] = std::minmax_element(levels.begin(), levels.end());
+  const double rise = static_cast<double>(*highest - *lowest);
+  const std::int64_t low = *lowest + static_cast<std::int64_t>(rise * kLowShare);
+  const std::int64_t high = *lowest + static_cast<std::int64_t>(rise * kHighShare);
+
+  std::vector<std::size_t> boundaries;
+  std::int64_t usual = *lowest;  // the highest level of the boundaries so far
+  bool in_valley = false;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (levels[i] > high) {
+      if (in_valley) usual = std::max(usual, levels[boundaries.back()]);
+      in_valley = false;
+    } else if (levels[i] <= low) {
+      if (!in_valley) {
+        boundaries.push_back(i);
+        in_valley = true;
+      } else if (levels[i] < levels[boundaries.back()] && levels[boundaries.back()] > usual) {
+        // Lower still. At the window's end the level falls for want of what is not freed yet, so that the first
+        // request at a usual level is taken rather than the lowest.
+        boundaries.back() = i;
+      }
+    }
+  }
+  return boundaries;
+}
+
+struct Piece {
+  std::size_t begin = 0, end = 0, open = 0;
+  std::array<float, 512> shape{};  // how often each run of three (frees before an allocation, 0 to 7) occurs, in shares
+  std::uint64_t kind = 0;
+  std::size_t length() const noexcept { return end - begin; }
+};
+
+Piece MakePiece(std::span<const Request> requests, std::size_t begin, std::size_t end) {
+  Piece piece;
+  piece.begin = begin;
+  piece.end = end;
+  unsigned run = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::int64_t frees = i + 1 < requests.size() ? requests[i + 1].begin - requests[i].begin - 1 : 0;
+    run = (run << 3 | static_cast<unsigned>(std::min<std::int64_t>(frees, 7))) & 511;
+    piece.shape[run] += 1.0f / static_cast<float>(end - begin);
+    piece.open += requests[i].end == kOpen;
+  }
+  return piece;
+}
+
+bool SameKind(const Piece& a, const Piece& b) {
+  const double longer = static_cast<double>(std::max(a.length(), b.length()));
+  if (static_cast<double>(std::min(a.length(), b.length())) < longer * (1 - kLengthTolerance)) return false;
+  float difference = 0;
+  for (std::size_t i = 0; i < a.shape.size(); ++i) difference += std::abs(a.shape[i] - b.shape[i]);
+  return difference / 2 <= kShapeTolerance;
+}
+
+// Whether earlier pieces of the same kind hold blocks that later ones do not: see HeldFromBefore in the exact search.
+// A first step that makes the optimizer's state holds blocks too, but they come on top of what the others request.
+bool HeldFromBefore(const std::vector<Piece>& pieces, std::size_t first) {
+  const Piece& usual = pieces[first];
+  for (std::size_t i = first; i-- > 0 && pieces[i].kind == usual.kind;) {
+    const std::size_t extra = pieces[i].length() > usual.length() ? pieces[i].length() - usual.length() : 0;
+    if (pieces[i].open > usual.open + extra + usual.length() / kHeldShare) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Iteration> SimilarIterations(std::span<const Request> requests) {
+  const std::vector<std::size_t> boundaries = Boundaries(requests);
+  std::vector<Piece> pieces;
+  std::vector<std::size_t> examples;  // of each kind
+  std::vector<std::uint64_t> kinds;
+  for (std::size_t k = 0; k + 1 < boundaries.size(); ++k) {
+    pieces.push_back(MakePiece(requests, boundaries[k], boundaries[k + 1]));
+    Piece& piece = pieces.back();
+    while (piece.kind < examples.size() && !SameKind(pieces[examples[piece.kind]], piece)) ++piece.kind;
+    if (piece.kind == examples.size()) examples.push_back(pieces.size() - 1);
+    kinds.push_back(piece.kind);
+  }
+
+  std::vector<Iteration> iterations;
+  for (const Period& period : PrimitivePeriods(kinds)) {
+    const std::size_t n = pieces.size(), p = period.length;
+    Iteration iteration;
+    iteration.previous = pieces[n - 2 * p].begin;
+    iteration.begin = pieces[n - p].begin;
+    iteration.end = pieces[n - 1].end;
+    iteration.run = requests.size() - pieces[n - period.run].begin;
+    if (iteration.length() < kLeastRequests) continue;
+    if (p == 1 && HeldFromBefore(pieces, n - 2)) continue;
+    iterations.push_back(iteration);
+  }
+  std::reverse(iterations.begin(), iterations.end());
+  return iterations;
+}
+
+}  // namespace stalloc::runtime::recurrence
