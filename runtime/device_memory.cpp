@@ -33,7 +33,8 @@ CUresult DeviceMemory::Initialise() {
   return CUDA_SUCCESS;
 }
 
-// --- Order ------------------------------------------------------------------------------------------------------------
+// --- Order
+// ------------------------------------------------------------------------------------------------------------
 
 // While a single stream is all there is, everything is in its order and no fence is kept. The second stream, or the
 // first request without one, starts the bookkeeping: what is free then was freed in the first stream's order.
@@ -60,7 +61,8 @@ Fence DeviceMemory::FreeFence(StreamIndex stream) noexcept {
   return multi_stream_ && stream != kNoStream ? streams_.Advance(stream) : Fence{};
 }
 
-// --- Claiming, under the lock -----------------------------------------------------------------------------------------
+// --- Claiming, under the lock
+// -----------------------------------------------------------------------------------------
 
 template <typename Visit>
 void DeviceMemory::ForEachRun(const Found& where, Granule granules, Visit visit) const {
@@ -228,9 +230,9 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   };
   if (TakeExisting(granules, stream, claim)) return true;
 
-  Found grown = search_->Grow(granules, stream);
-  const std::uint64_t live = std::max(counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes,
-                                      counters_.peak_live_bytes);
+  Found grown = search_->Grow(granules, stream, plan_ ? plan_->online_from : 0);
+  const std::uint64_t live =
+      std::max(counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes, counters_.peak_live_bytes);
   const std::uint64_t reserved = counters_.reserved_bytes + std::uint64_t{grown.new_pages} * kPageBytes;
   const bool cheap = grown && static_cast<double>(reserved) <= static_cast<double>(live) * policy_.growth;
   if (cheap && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
@@ -254,7 +256,8 @@ void DeviceMemory::Sweep() {
   for (StreamIndex s = 1; s <= streams_.count(); ++s) space_->Pass(s, streams_.Passed(s));
 }
 
-// --- Allocate ---------------------------------------------------------------------------------------------------------
+// --- Allocate
+// ---------------------------------------------------------------------------------------------------------
 
 DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::optional<Order> order,
                                                 std::uint64_t call_site) {
@@ -271,6 +274,7 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::o
     if (plan_) {
       const std::int32_t index = plan_->matcher.Match(size_bytes, 0, call_site);
       if (index >= 0) {
+        ++counters_.matched_requests;
         planned = TakePlanned(index, granules, who.effective, &claim);
       } else if (plan_->persistent_left > 0 && call_site != 0) {
         planned = TakePersistent(size_bytes, call_site, granules, who.effective, &claim);
@@ -347,7 +351,8 @@ DeviceMemory::Allocation DeviceMemory::Publish(std::uint64_t size_bytes, const W
   return {CUDA_SUCCESS, address, block.number, planned, who.stream};
 }
 
-// --- Free -------------------------------------------------------------------------------------------------------------
+// --- Free
+// -------------------------------------------------------------------------------------------------------------
 
 void DeviceMemory::ReleaseBlock(CUdeviceptr address, const Block& block, Fence fence) noexcept {
   Found where{.kind = Found::Kind::kRun};
@@ -420,7 +425,8 @@ std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) c
   return result;
 }
 
-// --- What others see --------------------------------------------------------------------------------------------------
+// --- What others see
+// --------------------------------------------------------------------------------------------------
 
 MemoryCounters DeviceMemory::Counters() const {
   std::lock_guard lock(mutex_);
@@ -445,7 +451,8 @@ void DeviceMemory::ResetHigh(bool used, bool reserved) {
   if (reserved) counters_.reserved_high_bytes = counters_.reserved_bytes;
 }
 
-// --- Learning ---------------------------------------------------------------------------------------------------------
+// --- Learning
+// ---------------------------------------------------------------------------------------------------------
 
 void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
                            std::uint64_t call_site) {

@@ -43,7 +43,8 @@ bool Captures(const DriverApi& driver, CUstream stream) {
 
 }  // namespace
 
-// --- Carrying out a claim ---------------------------------------------------------------------------------------------
+// --- Carrying out a claim
+// ---------------------------------------------------------------------------------------------
 
 CUresult DeviceMemory::Carry(Claim* claim, const Who& who) {
   RelaxedCapture relaxed(driver_);
@@ -59,7 +60,8 @@ CUresult DeviceMemory::CarryNewPages(Claim* claim) {
   if (wanted >= kAskBeforePages) {
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
-    if (driver_.cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS && free_bytes < std::size_t{wanted} * kPageBytes)
+    if (driver_.cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
+        free_bytes < std::size_t{wanted} * kPageBytes)
       return CUDA_ERROR_OUT_OF_MEMORY;
   }
   for (; claim->mapped_runs < claim->new_pages.size(); ++claim->mapped_runs) {
@@ -127,8 +129,8 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
       if (event == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
       if (CUresult result = driver_.cuEventRecord(event, freed_on); result != CUDA_SUCCESS) return result;
     }
-    const CUresult result = who.effective == kNoStream ? driver_.cuEventSynchronize(event)
-                                                       : driver_.cuStreamWaitEvent(waiting, event, 0);
+    const CUresult result =
+        who.effective == kNoStream ? driver_.cuEventSynchronize(event) : driver_.cuStreamWaitEvent(waiting, event, 0);
     std::lock_guard lock(mutex_);
     if (!recorded) streams_.AddMarker({event, reached.stream, reached.position});
     if (result != CUDA_SUCCESS) return result;
@@ -142,7 +144,8 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
   return CUDA_SUCCESS;
 }
 
-// --- Markers ----------------------------------------------------------------------------------------------------------
+// --- Markers
+// ----------------------------------------------------------------------------------------------------------
 
 CUevent DeviceMemory::NewEvent() {
   {
@@ -251,7 +254,8 @@ void DeviceMemory::FinishDeferred() {
   }
 }
 
-// --- Giving back ------------------------------------------------------------------------------------------------------
+// --- Giving back
+// ------------------------------------------------------------------------------------------------------
 
 void DeviceMemory::EvictViews() {
   {
@@ -338,14 +342,15 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
       handle = streams_.HandleOf(stream);
     }
     const CUevent event = NewEvent();
-    executed = event != nullptr && !Captures(driver_, handle) &&
-               driver_.cuEventRecord(event, handle) == CUDA_SUCCESS && driver_.cuEventQuery(event) == CUDA_SUCCESS;
+    executed = event != nullptr && !Captures(driver_, handle) && driver_.cuEventRecord(event, handle) == CUDA_SUCCESS &&
+               driver_.cuEventQuery(event) == CUDA_SUCCESS;
     if (event != nullptr) {
       std::lock_guard lock(mutex_);
       idle_events_.push_back(event);
     }
   }
-  // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under it.
+  // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
+  // it.
   if (!unmapped.empty()) executed = SynchroniseAll();
   std::uint64_t given_back = 0;
   if (executed) {
@@ -365,7 +370,13 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
   return given_back;
 }
 
-// --- What the program tells about its streams -------------------------------------------------------------------------
+std::uint64_t DeviceMemory::ReleaseIdle() {
+  SynchroniseAll();
+  return Trim(0);
+}
+
+// --- What the program tells about its streams
+// -------------------------------------------------------------------------
 
 void DeviceMemory::NoteStreamDestroyed(Order order) {
   StreamIndex stream = kNoStream;
@@ -404,7 +415,8 @@ void DeviceMemory::NoteEventDestroyed(CUevent event) {
   streams_.EventDestroyed(event);
 }
 
-// --- Plans ------------------------------------------------------------------------------------------------------------
+// --- Plans
+// ------------------------------------------------------------------------------------------------------------
 
 bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan) {
   if (plan) {
@@ -439,9 +451,8 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan) {
   std::lock_guard lock(mutex_);
   if (plan_) {
     for (const BlockPlace& slot : plan_->slots)
-      if (slot.view != kNoView && !(plan && std::any_of(plan->slots.begin(), plan->slots.end(), [&](const BlockPlace& s) {
-            return s.view == slot.view;
-          })))
+      if (slot.view != kNoView && !(plan && std::any_of(plan->slots.begin(), plan->slots.end(),
+                                                        [&](const BlockPlace& s) { return s.view == slot.view; })))
         (*views_)[slot.view].pinned = false;
     retired_plans_.push_back(std::move(plan_));
   }

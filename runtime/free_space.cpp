@@ -154,7 +154,8 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream) cons
       const Fragment& f = fragments_[i];
       const Granule size = f.end - f.begin;
       if (c == own && size < granules) continue;
-      if (best == nullptr || size < best->end - best->begin || (size == best->end - best->begin && f.begin < best->begin))
+      if (best == nullptr || size < best->end - best->begin ||
+          (size == best->end - best->begin && f.begin < best->begin))
         best = &f;
     }
     if (best != nullptr) return Run{best->begin, best->end};

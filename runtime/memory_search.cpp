@@ -120,7 +120,7 @@ Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, Pa
   return found;
 }
 
-Found MemorySearch::Grow(Granule granules, StreamIndex stream) const {
+Found MemorySearch::Grow(Granule granules, StreamIndex stream, Granule from) const {
   Found best;
   std::vector<Piece> pieces;
   auto consider = [&](Run window) {
@@ -133,8 +133,8 @@ Found MemorySearch::Grow(Granule granules, StreamIndex stream) const {
   };
   auto close = [&] {
     if (!pieces.empty()) {
-      const Run run{pieces.front().run.begin, pieces.back().run.end};
-      if (run.length() >= granules) {
+      const Run run{std::max(from, pieces.front().run.begin), pieces.back().run.end};
+      if (run.begin < run.end && run.length() >= granules) {
         consider({run.begin, run.begin + granules});
         consider({run.end - granules, run.end});
       }

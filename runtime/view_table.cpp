@@ -60,7 +60,8 @@ std::vector<ViewIndex> ViewTable::Mapping(PageNumber first, PageNumber count) co
   std::vector<ViewIndex> found;
   for (const auto& [page_count, index] : by_pages_) {
     const auto& pages = views_[index].pages;
-    if (std::any_of(pages.begin(), pages.end(), [&](PageNumber p) { return p - first < count; })) found.push_back(index);
+    if (std::any_of(pages.begin(), pages.end(), [&](PageNumber p) { return p - first < count; }))
+      found.push_back(index);
   }
   return found;
 }

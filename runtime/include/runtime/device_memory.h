@@ -56,8 +56,9 @@ struct MemoryCounters {
   std::uint64_t waits_inserted = 0;
   std::uint64_t markers_recorded = 0;
   std::uint64_t views = 0;
-  std::uint64_t slot_busy = 0;       // planned requests whose slot was taken, served online
-  std::uint64_t out_of_memory = 0;   // requests that could not be served
+  std::uint64_t matched_requests = 0;  // known to the plan in force, whether or not they have a slot
+  std::uint64_t slot_busy = 0;         // planned requests whose slot was taken, served online
+  std::uint64_t out_of_memory = 0;     // requests that could not be served
   std::uint64_t plans_installed = 0;
   std::uint64_t iterations = 0;
 };
@@ -108,6 +109,9 @@ class DeviceMemory {
   // the bytes given back.
   std::uint64_t Trim(std::uint64_t keep_bytes);
 
+  // Waits for all work and gives back everything idle: somebody on this device has been refused memory.
+  std::uint64_t ReleaseIdle();
+
   MemoryCounters Counters() const;
   std::uint64_t IdleBytes() const;
   void ResetHigh(bool used, bool reserved);
@@ -123,13 +127,14 @@ class DeviceMemory {
   // Where a block lay, beside what was asked.
   struct Seen {
     Observation observation;
-    Granule begin = 0;         // in the base range, if view is kNoView
+    Granule begin = 0;  // in the base range, if view is kNoView
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
   };
   // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
   // dropped because the learner was too slow.
   void SetObserving(bool on);
+  bool observing() const noexcept { return observing_.load(std::memory_order_relaxed); }
   void TakeSeen(std::vector<Seen>* seen, bool* lost);
 
   // Live blocks, for the planner to plan around. `call_site`s are the learner's to remember.
@@ -239,7 +244,7 @@ class DeviceMemory {
     CUdeviceptr address;
     Block block;
   };
-  std::vector<Deferred> deferred_;   // freed while the context could not be synchronised
+  std::vector<Deferred> deferred_;  // freed while the context could not be synchronised
 
   std::shared_ptr<PlanInForce> plan_;
   std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock

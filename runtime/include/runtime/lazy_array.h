@@ -23,8 +23,8 @@ class LazyArray {
   // Throws std::bad_alloc if the address space is not to be had.
   explicit LazyArray(std::size_t count) : count_(count) {
     if (count == 0) return;
-    void* memory = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     data_ = static_cast<T*>(memory);
   }

@@ -1,8 +1,8 @@
 // MemorySearch: where can a request lie? The online policy, apart from what carries it out.
 //
-// Looks, never takes: it reads the free space, the kept views and the order between streams, and answers with a place to
-// claim. Called under the device's lock; may allocate scratch memory only in Stitch and Grow, which precede driver calls
-// that cost far more.
+// Looks, never takes: it reads the free space, the kept views and the order between streams, and answers with a place
+// to claim. Called under the device's lock; may allocate scratch memory only in Stitch and Grow, which precede driver
+// calls that cost far more.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace stalloc::runtime {
 struct Found {
   enum class Kind : std::uint8_t { kNothing, kRun, kView, kPages };
   Kind kind = Kind::kNothing;
-  Run run{};                      // kRun: granules to claim in the base range
-  ViewIndex view = kNoView;       // kView: its first pages
+  Run run{};                        // kRun: granules to claim in the base range
+  ViewIndex view = kNoView;         // kView: its first pages
   std::vector<PageNumber> pages{};  // kPages: to be mapped as a new view
-  PageNumber new_pages = 0;       // how many of the pages do not exist yet
+  PageNumber new_pages = 0;         // how many of the pages do not exist yet
 
   explicit operator bool() const { return kind != Kind::kNothing; }
 };
@@ -43,8 +43,8 @@ class MemorySearch {
   // `max_new_pages` that do not exist yet. Only for requests of more than one page.
   Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages) const;
 
-  // Contiguous room with the fewest new pages, next to free memory where that helps.
-  Found Grow(Granule granules, StreamIndex stream) const;
+  // Contiguous room with the fewest new pages, next to free memory where that helps; not below granule `from`.
+  Found Grow(Granule granules, StreamIndex stream, Granule from) const;
 
   // True if a request on `stream` may use memory under `fence`.
   bool Usable(StreamIndex stream, Fence fence, Waits waits) const {

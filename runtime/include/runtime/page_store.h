@@ -1,8 +1,8 @@
 // PageStore: a device's physical pages and where they are mapped.
 //
-// Owns one virtual range per device onto which page i is mapped at base + i * 2 MiB (the base range), and a second range
-// in which views alias pages in any order. Every member makes driver calls and is called without the device's lock; who
-// may map which page at a time is decided by the caller, who has claimed it under the lock.
+// Owns one virtual range per device onto which page i is mapped at base + i * 2 MiB (the base range), and a second
+// range in which views alias pages in any order. Every member makes driver calls and is called without the device's
+// lock; who may map which page at a time is decided by the caller, who has claimed it under the lock.
 #pragma once
 
 #include <cuda.h>
@@ -22,9 +22,9 @@ using PageNumber = std::uint32_t;
 class PageStore {
  public:
   struct Cost {
-    std::atomic<std::uint64_t> map_calls{0};    // handles mapped, base range and views
+    std::atomic<std::uint64_t> map_calls{0};  // handles mapped, base range and views
     std::atomic<std::uint64_t> unmap_calls{0};
-    std::atomic<std::uint64_t> map_ns{0};       // spent in the driver for both
+    std::atomic<std::uint64_t> map_ns{0};  // spent in the driver for both
   };
 
   PageStore(const DriverApi& driver, CUdevice device) : driver_(driver), device_(device) {}

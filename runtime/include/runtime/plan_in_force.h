@@ -33,6 +33,8 @@ struct PlanInForce {
   };
   std::unordered_map<std::uint64_t, Persistent> persistent;
   std::size_t persistent_left = 0;
+  // Where memory grows first for requests that the plan does not know: behind the places of blocks still to come.
+  Granule online_from = 0;
 
   static std::uint64_t PersistentKey(std::uint64_t call_site, std::uint64_t size_bytes) {
     return (call_site * 0x9E3779B97F4A7C15ull) ^ size_bytes;

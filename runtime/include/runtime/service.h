@@ -23,9 +23,9 @@ enum class Answer : bool { kPassThrough = false, kServed = true };
 using StreamOrder = std::optional<CUstream>;
 
 struct PoolStatistics {
-  std::uint64_t used_bytes = 0;           // live, as the driver would count it
-  std::uint64_t used_high_bytes = 0;      // since the start or the last reset
-  std::uint64_t reserved_bytes = 0;       // physical memory held
+  std::uint64_t used_bytes = 0;       // live, as the driver would count it
+  std::uint64_t used_high_bytes = 0;  // since the start or the last reset
+  std::uint64_t reserved_bytes = 0;   // physical memory held
   std::uint64_t reserved_high_bytes = 0;
 };
 

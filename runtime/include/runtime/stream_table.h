@@ -96,11 +96,11 @@ class StreamTable {
     return (reinterpret_cast<std::uint64_t>(handle) * 0x9E3779B97F4A7C15ull) ^ (scope << 1) ^ 1;
   }
 
-  std::vector<Stream> streams_;                 // [0] unused
+  std::vector<Stream> streams_;  // [0] unused
   FlatMap<StreamIndex> by_key_;
-  LazyArray<std::uint64_t> clocks_;             // [waiting][stream]: position that `waiting` is ordered behind
+  LazyArray<std::uint64_t> clocks_;  // [waiting][stream]: position that `waiting` is ordered behind
   std::vector<Marker> markers_;
-  FlatMap<std::uint32_t> events_;               // CUevent -> row of event_clocks_
+  FlatMap<std::uint32_t> events_;  // CUevent -> row of event_clocks_
   std::vector<std::vector<std::uint64_t>> event_clocks_;
   std::uint64_t last_key_ = 0;
   StreamIndex last_index_ = kNoStream;

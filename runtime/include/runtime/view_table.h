@@ -1,7 +1,7 @@
 // ViewTable: stitched views, kept for when their pages are free again.
 //
-// A view is a second mapping of pages of the base range, in any order, at contiguous addresses. It owns nothing: who may
-// use its pages is decided by the free space alone, so any number of views may name the same page. A view serves a
+// A view is a second mapping of pages of the base range, in any order, at contiguous addresses. It owns nothing: who
+// may use its pages is decided by the free space alone, so any number of views may name the same page. A view serves a
 // request from its first page on, and may be longer than the request.
 //
 // Called under the device's lock; mapping and unmapping is the caller's (PageStore), without it.
@@ -22,12 +22,12 @@ inline constexpr ViewIndex kNoView = ~ViewIndex{0};
 class ViewTable {
  public:
   struct View {
-    std::size_t offset_bytes = 0;       // in the view range
+    std::size_t offset_bytes = 0;  // in the view range
     std::vector<PageNumber> pages;
-    std::uint32_t witness = 0;          // the page that was busy when the view was last refused: looked at first
+    std::uint32_t witness = 0;  // the page that was busy when the view was last refused: looked at first
     std::uint32_t live_blocks = 0;
     std::uint64_t last_used = 0;
-    bool pinned = false;                // the plan in force has a slot here
+    bool pinned = false;  // the plan in force has a slot here
   };
 
   explicit ViewTable(std::size_t range_bytes) : range_bytes_(range_bytes) {}

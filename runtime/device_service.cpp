@@ -1,0 +1,99 @@
+#include "runtime/device_service.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "planner/plan_file.h"
+#include "runtime/log.h"
+#include "runtime/program_fingerprint.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+std::string DeviceName(const DriverApi& driver, CUdevice device) {
+  char name[256] = {};
+  return driver.cuDeviceGetName(name, sizeof name - 1, device) == CUDA_SUCCESS ? name : "";
+}
+
+// The runtime counts pages of 2 MiB; a device that wants others is left alone.
+bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
+  int supported = 0;
+  if (driver.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) !=
+          CUDA_SUCCESS ||
+      supported == 0) {
+    *refusal = "the device has no virtual memory management";
+    return false;
+  }
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  std::size_t granularity = 0;
+  if (driver.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
+          CUDA_SUCCESS ||
+      granularity == 0 || kPageBytes % granularity != 0) {
+    *refusal = "the device's memory granularity is " + std::to_string(granularity) + " bytes, not 2 MiB";
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string PlanPath(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal) {
+  const std::string suffix = ordinal == 0 ? "" : ".device" + std::to_string(ordinal);
+  if (!settings.plan.empty()) return settings.plan.Expand() + suffix;
+  if (!settings.plan_cache.enabled || settings.plan_cache.directory.empty() || program == 0) return {};
+  std::string device;
+  for (const char c : device_name) device += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  char key[32];
+  std::snprintf(key, sizeof key, "%016llx", static_cast<unsigned long long>(program));
+  return settings.plan_cache.directory + "/" + key + "." + device + ".plan" + suffix;
+}
+
+std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, const Settings& settings, CUdevice device,
+                                                   CUcontext context, std::string* refusal) {
+  if (!Servable(driver, device, refusal)) return nullptr;
+  std::unique_ptr<DeviceService> service(new DeviceService);
+  service->device_ = device;
+  service->context_ = context;
+  service->name_ = DeviceName(driver, device);
+
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  driver.cuMemGetInfo(&free_bytes, &total_bytes);
+  MemoryPolicy policy;
+  policy.growth = settings.growth;
+  if (const auto limit = settings.memory_limit.BytesOn(total_bytes)) {
+    policy.limit_bytes = *limit;
+    service->limited_ = true;
+  }
+  service->memory_ = std::make_unique<DeviceMemory>(driver, device, static_cast<int>(device), policy);
+  if (const CUresult result = service->memory_->Initialise(); result != CUDA_SUCCESS) {
+    *refusal = "address ranges could not be reserved (CUDA error " + std::to_string(result) + ")";
+    return nullptr;
+  }
+  Learner::Options options;
+  options.planning = settings.planning;
+  options.program = ProgramFingerprint();
+  options.device_name = service->name_;
+  if (settings.planning)
+    options.plan_path = PlanPath(settings, options.program, service->name_, static_cast<int>(device));
+  const std::string path = options.plan_path;
+  service->learner_ = std::make_unique<Learner>(*service->memory_, std::move(options));
+  if (!path.empty() && ::access(path.c_str(), F_OK) == 0) {
+    const auto kept = planner::ReadPlanFile(path);
+    if (!kept) {
+      LogWarn("the kept plan is left aside: " + kept.error().Text());
+    } else if (const auto reason = service->learner_->StartFrom(*kept)) {
+      LogInfo("the kept plan " + path + " is left aside: " + *reason);
+    } else {
+      LogInfo("starting from the kept plan " + path);
+    }
+  }
+  return service;
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,44 @@
+// DeviceService: everything that serves one device of this process: its memory, its learner, and the context they use.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <string>
+
+#include "runtime/device_memory.h"
+#include "runtime/learner.h"
+#include "runtime/settings.h"
+
+namespace stalloc::runtime {
+
+class DeviceService {
+ public:
+  // Makes the service of `device`, whose `context` is current. Returns nothing, with the reason in `refusal`, where the
+  // device cannot be served. Starts from the kept plan if there is one that fits.
+  static std::unique_ptr<DeviceService> Make(const DriverApi& driver, const Settings& settings, CUdevice device,
+                                             CUcontext context, std::string* refusal);
+
+  DeviceMemory& memory() { return *memory_; }
+  const DeviceMemory& memory() const { return *memory_; }
+  Learner& learner() { return *learner_; }
+  CUcontext context() const { return context_; }
+  CUdevice device() const { return device_; }
+  const std::string& name() const { return name_; }
+  bool limited() const { return limited_; }
+
+ private:
+  DeviceService() = default;
+
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  std::string name_;
+  bool limited_ = false;  // STALLOC_MEMORY_LIMIT is in force: its out-of-memory is ours to report
+  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<Learner> learner_;
+};
+
+// Where the plan of a device is kept: the file that the settings name, or one in the plan cache. Empty: nowhere.
+std::string PlanPath(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal);
+
+}  // namespace stalloc::runtime

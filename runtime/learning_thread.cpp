@@ -1,0 +1,59 @@
+#include "runtime/learning_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+
+namespace stalloc::runtime {
+
+namespace {
+constexpr auto kPause = std::chrono::milliseconds(20);
+}
+
+void LearningThread::Add(Learner* learner, CUcontext context) {
+  std::lock_guard lock(mutex_);
+  entries_.push_back({learner, context});
+  if (running_ || stop_) return;
+  running_ = true;
+  // Signals are the program's: the thread is born with all of them blocked.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([this] { Loop(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void LearningThread::Remove(Learner* learner) {
+  std::unique_lock lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.learner == learner; });
+  wake_.wait_for(lock, std::chrono::seconds(2), [&] { return !stepping_; });
+}
+
+void LearningThread::Stop() {
+  std::unique_lock lock(mutex_);
+  stop_ = true;
+  wake_.notify_all();
+  // A planning run has a deadline; a driver that no longer answers must not hold up the program's exit for ever.
+  wake_.wait_for(lock, std::chrono::seconds(2), [&] { return !stepping_; });
+}
+
+void LearningThread::Loop() {
+  pthread_setname_np(pthread_self(), "stalloc-learn");
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    wake_.wait_for(lock, kPause);
+    for (std::size_t i = 0; i < entries_.size() && !stop_; ++i) {
+      const Entry entry = entries_[i];
+      stepping_ = true;
+      lock.unlock();
+      if (driver_.cuCtxSetCurrent(entry.context) == CUDA_SUCCESS) entry.learner->Step();
+      lock.lock();
+      stepping_ = false;
+      wake_.notify_all();
+    }
+  }
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,279 @@
+#include "runtime/plan_maker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
+
+#include "planner/lower_bound.h"
+#include "planner/solve.h"
+#include "planner/validate.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+using planner::Bytes;
+using planner::FixedBlock;
+using planner::Problem;
+using planner::Time;
+
+Bytes RoundUp(Bytes bytes) { return Bytes{GranulesOf(bytes)} * kGranuleBytes; }
+
+bool Plannable(const PatternRequest& request) {
+  return !request.size_varies && !request.persists && request.size_bytes != 0;
+}
+
+// The pattern's plannable requests as a planning problem on a circle; `members` says which ones they are.
+Problem ProblemOf(const Pattern& pattern, std::vector<std::size_t>* members) {
+  Problem problem;
+  problem.period = pattern.period;
+  problem.alignment_bytes = kGranuleBytes;
+  for (std::size_t i = 0; i < pattern.requests.size(); ++i) {
+    const PatternRequest& r = pattern.requests[i];
+    // A block that lives longer than an iteration has company of its own kind: it has no one place.
+    if (!Plannable(r) || r.end - r.begin > pattern.period) continue;
+    problem.requests.push_back({RoundUp(r.size_bytes), r.begin, r.end, r.stream});
+    members->push_back(i);
+  }
+  return problem;
+}
+
+void AppendRuns(const BlockPlace& place, Bytes size_bytes, std::vector<FixedBlock>* runs) {
+  const Granule granules = GranulesOf(size_bytes);
+  if (place.kind == BlockPlace::Kind::kRun) {
+    runs->push_back({Bytes{place.begin} * kGranuleBytes, Bytes{granules} * kGranuleBytes});
+    return;
+  }
+  for (std::size_t k = 0; k < place.pages.size(); ++k) {
+    const Run run = GranulesInPage(place.pages[k], k, granules);
+    runs->push_back({Bytes{run.begin} * kGranuleBytes, Bytes{run.length()} * kGranuleBytes});
+  }
+}
+
+// Pages that a set of byte runs touches.
+void AddPages(Bytes offset, Bytes size, std::set<PageNumber>* pages) {
+  for (Bytes page = offset / kPageBytes; page * kPageBytes < offset + size; ++page)
+    pages->insert(static_cast<PageNumber>(page));
+}
+
+// The places at which the example iteration's blocks were served online: a plan that is known to fit what is held.
+BlockPlace ObservedPlace(const SeenBlocks::Block& block, const DeviceMemory& memory) {
+  BlockPlace place;
+  if (block.view == kNoView) {
+    place.kind = BlockPlace::Kind::kRun;
+    place.begin = block.begin;
+    return place;
+  }
+  place.kind = BlockPlace::Kind::kPages;
+  place.pages = memory.PagesOfView(block.view);
+  return place;
+}
+
+planner::Slot SlotOf(const BlockPlace& place) {
+  planner::Slot slot;
+  if (place.kind == BlockPlace::Kind::kRun) {
+    slot.kind = planner::Slot::Kind::kRun;
+    slot.offset_bytes = Bytes{place.begin} * kGranuleBytes;
+  } else if (place.kind == BlockPlace::Kind::kPages) {
+    slot.kind = planner::Slot::Kind::kPaged;
+    slot.pages = place.pages;
+  }
+  return slot;
+}
+
+BlockPlace PlaceOf(const planner::Slot& slot) {
+  BlockPlace place;
+  if (slot.kind == planner::Slot::Kind::kRun) {
+    place.kind = BlockPlace::Kind::kRun;
+    place.begin = static_cast<Granule>(slot.offset_bytes / kGranuleBytes);
+  } else if (slot.kind == planner::Slot::Kind::kPaged) {
+    place.kind = BlockPlace::Kind::kPages;
+    place.pages = slot.pages;
+  }
+  return place;
+}
+
+planner::PlannedRequest PlannedOf(const PatternRequest& r) {
+  planner::PlannedRequest planned;
+  planned.call_site = r.call_site;
+  planned.size_bytes = r.size_varies ? 0 : r.size_bytes;
+  planned.occurrence = r.occurrence;
+  planned.stream = r.stream;
+  planned.begin = r.begin;
+  planned.end = r.end;
+  return planned;
+}
+
+planner::SolveOptions SolveWithin(int deadline_ms) {
+  planner::SolveOptions options;
+  options.time_limit = std::chrono::milliseconds(deadline_ms);
+  return options;
+}
+
+}  // namespace
+
+// --- SeenBlocks
+// -------------------------------------------------------------------------------------------------------
+
+void SeenBlocks::Add(std::uint64_t number, const Block& block) { kept_.emplace_back(number, block); }
+
+const SeenBlocks::Block* SeenBlocks::Find(std::uint64_t number) const {
+  const auto found = std::lower_bound(kept_.begin(), kept_.end(), number,
+                                      [](const auto& entry, std::uint64_t n) { return entry.first < n; });
+  return found != kept_.end() && found->first == number ? &found->second : nullptr;
+}
+
+void SeenBlocks::Forget(std::uint64_t before, const std::vector<DeviceMemory::LiveBlock>& live) {
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(live.size());
+  for (const auto& block : live) numbers.push_back(block.info.number);
+  std::sort(numbers.begin(), numbers.end());
+  std::erase_if(kept_, [&](const auto& entry) {
+    return entry.first < before && !std::binary_search(numbers.begin(), numbers.end(), entry.first);
+  });
+}
+
+// --- MakePlan
+// ---------------------------------------------------------------------------------------------------------
+
+MadePlan MakePlan(const PlanRequest& request) {
+  const Pattern& pattern = request.pattern;
+  MadePlan made;
+  std::vector<std::size_t> members;
+  Problem problem = ProblemOf(pattern, &members);
+
+  // What was there before the iteration and still is cannot move. Blocks of the iteration itself come and go.
+  std::vector<DeviceMemory::LiveBlock> live = request.memory.LiveBlocks();
+  std::sort(live.begin(), live.end(), [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
+  std::set<PageNumber> fixed_pages;
+  std::vector<const DeviceMemory::LiveBlock*> persistent;
+  std::vector<std::uint64_t> persists_in_pattern;
+  for (const PatternRequest& r : pattern.requests)
+    if (r.persists) persists_in_pattern.push_back(r.example_block);
+  std::sort(persists_in_pattern.begin(), persists_in_pattern.end());
+  for (const auto& block : live) {
+    const bool in_iteration = block.info.number >= pattern.first_block;
+    if (in_iteration && !std::binary_search(persists_in_pattern.begin(), persists_in_pattern.end(), block.info.number))
+      continue;
+    persistent.push_back(&block);
+    AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
+  }
+  for (const FixedBlock& f : problem.fixed) AddPages(f.offset, f.size_bytes, &fixed_pages);
+
+  // Candidate 1: as it was served. It needs no page and no mapping that is not there already.
+  std::vector<BlockPlace> observed(problem.requests.size());
+  std::set<PageNumber> observed_pages = fixed_pages;
+  bool all_observed = true;
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    const SeenBlocks::Block* block = request.seen.Find(pattern.requests[members[k]].example_block);
+    if (block == nullptr) {
+      all_observed = false;
+      continue;
+    }
+    observed[k] = ObservedPlace(*block, request.memory);
+    std::vector<FixedBlock> runs;
+    AppendRuns(observed[k], problem.requests[k].size_bytes, &runs);
+    for (const FixedBlock& run : runs) AddPages(run.offset, run.size_bytes, &observed_pages);
+  }
+
+  // Candidate 2: contiguous in the base range, around what cannot move. No views, so it serves fastest.
+  const planner::Solution solution = planner::Solve(problem, SolveWithin(request.deadline_ms));
+  const bool solved =
+      solution.status == planner::Solution::Status::kOptimal || solution.status == planner::Solution::Status::kFeasible;
+  std::set<PageNumber> contiguous_pages = fixed_pages;
+  if (solved)
+    for (std::size_t k = 0; k < members.size(); ++k)
+      AddPages(solution.placement.offsets[k], problem.requests[k].size_bytes, &contiguous_pages);
+
+  const std::uint64_t held_pages = request.memory.Counters().reserved_bytes / kPageBytes;
+  const bool several_streams = std::any_of(problem.requests.begin(), problem.requests.end(),
+                                           [&](const auto& r) { return r.stream != problem.requests.front().stream; });
+  const bool contiguous =
+      solved && !several_streams &&
+      (contiguous_pages.size() <= held_pages || contiguous_pages.size() <= observed_pages.size() || !all_observed);
+
+  auto plan = std::make_shared<PlanInForce>();
+  plan->slots.resize(pattern.requests.size());
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    BlockPlace& slot = plan->slots[members[k]];
+    if (contiguous) {
+      slot.kind = BlockPlace::Kind::kRun;
+      slot.begin = static_cast<Granule>(solution.placement.offsets[k] / kGranuleBytes);
+    } else {
+      slot = observed[k];
+    }
+  }
+  plan->matcher.SetPattern(pattern);
+  made.in_force = std::move(plan);
+
+  // For the next run: the persistent blocks side by side from the bottom, in the order in which they are asked for, and
+  // the iteration above them, on a device with nothing else on it.
+  planner::Plan& kept = made.kept;
+  kept.period = pattern.period;
+  Bytes bottom = 0;
+  for (const auto* block : persistent) {
+    const SeenBlocks::Block* seen = request.seen.Find(block->info.number);
+    if (seen == nullptr || seen->call_site == 0) continue;
+    planner::PlannedRequest planned;
+    planned.call_site = seen->call_site;
+    planned.size_bytes = block->info.size_bytes;
+    planned.slot.kind = planner::Slot::Kind::kRun;
+    planned.slot.offset_bytes = bottom;
+    bottom += RoundUp(block->info.size_bytes);
+    kept.persistent.push_back(std::move(planned));
+  }
+  Problem alone = problem;
+  alone.fixed.clear();
+  const planner::Solution from_empty = planner::Solve(alone, SolveWithin(request.deadline_ms));
+  kept.lower_bound_bytes = bottom + from_empty.lower_bound_bytes;
+  kept.height_bytes = bottom + from_empty.placement.height_bytes;
+  kept.page_count = (kept.height_bytes + kPageBytes - 1) / kPageBytes;
+  std::size_t next_member = 0;
+  for (std::size_t i = 0; i < pattern.requests.size(); ++i) {
+    planner::PlannedRequest planned = PlannedOf(pattern.requests[i]);
+    if (next_member < members.size() && members[next_member] == i) {
+      planned.slot.kind = planner::Slot::Kind::kRun;
+      planned.slot.offset_bytes = bottom + from_empty.placement.offsets[next_member];
+      ++next_member;
+    }
+    kept.iteration.push_back(std::move(planned));
+  }
+
+  made.report = "iteration of " + std::to_string(pattern.requests.size()) + " requests, " +
+                std::to_string(members.size()) + " planned " +
+                (contiguous ? "contiguously" : "where they were served") + " on " +
+                std::to_string((contiguous ? contiguous_pages : observed_pages).size()) + " pages of " +
+                std::to_string(held_pages) + " held";
+  return made;
+}
+
+std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
+  auto in_force = std::make_shared<PlanInForce>();
+  Pattern pattern;
+  pattern.period = plan.period;
+  for (const planner::PlannedRequest& planned : plan.iteration) {
+    PatternRequest r;
+    r.call_site = planned.call_site;
+    r.size_bytes = planned.size_bytes;
+    r.occurrence = planned.occurrence;
+    r.stream = planned.stream;
+    r.begin = planned.begin;
+    r.end = planned.end;
+    r.size_varies = planned.size_bytes == 0;
+    pattern.requests.push_back(r);
+    in_force->slots.push_back(PlaceOf(planned.slot));
+  }
+  for (const planner::PlannedRequest& planned : plan.persistent) {
+    auto& places = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)].places;
+    places.push_back(PlaceOf(planned.slot));
+    ++in_force->persistent_left;
+    in_force->online_from =
+        std::max(in_force->online_from,
+                 static_cast<Granule>((planned.slot.offset_bytes + RoundUp(planned.size_bytes)) / kGranuleBytes));
+  }
+  in_force->matcher.SetPattern(pattern);
+  return in_force;
+}
+
+}  // namespace stalloc::runtime
