@@ -1,0 +1,90 @@
+// Streams and contexts that end. Their handles are used again for others, so the allocator is told while the handle
+// still means what it meant.
+#include "driver_call.h"
+#include "process_life.h"
+#include "real_symbols.h"
+#include "runtime/service.h"
+
+namespace stalloc::interpose {
+namespace {
+
+void StreamEnds(CUstream stream) noexcept {
+  if (stream != nullptr && ServingAlready()) runtime::NoteStreamDestroyed(stream);
+}
+
+void ContextEnds(CUcontext context) noexcept {
+  if (context != nullptr && ServingAlready()) runtime::NoteContextDestroyed(context);
+}
+
+bool PrimaryIsActive(CUdevice device) noexcept {
+  unsigned int flags = 0;
+  int active = 0;
+  return STALLOC_CALL_DRIVER(cuDevicePrimaryCtxGetState, device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// The primary context of a device, or null. To be given its handle one has to retain it, so it must be active:
+// otherwise that would make it.
+CUcontext PrimaryContext(CUdevice device) noexcept {
+  CUcontext context = nullptr;
+  if (!PrimaryIsActive(device) || STALLOC_CALL_DRIVER(cuDevicePrimaryCtxRetain, &context, device) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  Forward<Entry::k_cuDevicePrimaryCtxRelease_v2>(device);
+  return context;
+}
+
+// A release ends the context only if it is the last one, which cannot be known before: libraries retain it too.
+template <typename Release>
+CUresult ReleasePrimary(CUdevice device, Release release) noexcept {
+  const CUcontext context = ServingAlready() ? PrimaryContext(device) : nullptr;
+  const CUresult result = release();
+  if (context != nullptr && result == CUDA_SUCCESS && !PrimaryIsActive(device)) ContextEnds(context);
+  return result;
+}
+
+template <typename Reset>
+CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
+  if (ServingAlready()) ContextEnds(PrimaryContext(device));
+  return reset();
+}
+
+}  // namespace
+}  // namespace stalloc::interpose
+
+using namespace stalloc::interpose;
+
+CUresult cuStreamDestroy(CUstream stream) {
+  StreamEnds(stream);
+  return Forward<Entry::k_cuStreamDestroy>(stream);
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  StreamEnds(stream);
+  return Forward<Entry::k_cuStreamDestroy_v2>(stream);
+}
+
+CUresult cuCtxDestroy(CUcontext context) {
+  ContextEnds(context);
+  return Forward<Entry::k_cuCtxDestroy>(context);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext context) {
+  ContextEnds(context);
+  return Forward<Entry::k_cuCtxDestroy_v2>(context);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  return ReleasePrimary(device, [&] { return Forward<Entry::k_cuDevicePrimaryCtxRelease>(device); });
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return ReleasePrimary(device, [&] { return Forward<Entry::k_cuDevicePrimaryCtxRelease_v2>(device); });
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  return ResetPrimary(device, [&] { return Forward<Entry::k_cuDevicePrimaryCtxReset>(device); });
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  return ResetPrimary(device, [&] { return Forward<Entry::k_cuDevicePrimaryCtxReset_v2>(device); });
+}

@@ -1,0 +1,119 @@
+// The program's own order between streams, and captures in progress.
+//
+// Any thread. Events and waits are told after the driver has accepted them, captures too: what the driver refused did
+// not happen.
+#include "driver_call.h"
+#include "process_life.h"
+#include "real_symbols.h"
+#include "runtime/service.h"
+
+namespace stalloc::interpose {
+namespace {
+
+CUstream Order(CUstream stream, Streams streams) noexcept {
+  return stream == nullptr && streams == Streams::kPerThread ? CU_STREAM_PER_THREAD : stream;
+}
+
+CUresult Recorded(CUresult result, CUevent event, CUstream stream) noexcept {
+  if (result == CUDA_SUCCESS && ServingAlready()) runtime::NoteEventRecorded(event, stream);
+  return result;
+}
+
+CUresult Waits(CUresult result, CUstream stream, CUevent event) noexcept {
+  if (result == CUDA_SUCCESS && ServingAlready()) runtime::NoteStreamWaits(stream, event);
+  return result;
+}
+
+// The allocator is started before a capture begins: it counts captures from its start on, and must know of this one
+// when the first request comes in the middle of it.
+template <typename Begin>
+CUresult BeginCapture(Begin begin) noexcept {
+  const bool serving = Serving();
+  const CUresult result = begin();
+  if (serving && result == CUDA_SUCCESS) runtime::NoteCaptureBegan();
+  return result;
+}
+
+bool Capturing(CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return STALLOC_CALL_DRIVER(cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// An end that fails may have ended the capture (it was invalidated, a fork was not joined) or not (the wrong thread,
+// the wrong stream): the stream itself says.
+template <typename End>
+CUresult EndCapture(CUstream stream, End end) noexcept {
+  const bool was_capturing = ServingAlready() && Capturing(stream);
+  const CUresult result = end();
+  if (was_capturing && !Capturing(stream)) runtime::NoteCaptureEnded();
+  return result;
+}
+
+}  // namespace
+}  // namespace stalloc::interpose
+
+using namespace stalloc::interpose;
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return Recorded(Forward<Entry::k_cuEventRecord>(event, stream), event, stream);
+}
+
+CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
+  return Recorded(Forward<Entry::k_cuEventRecord_ptsz>(event, stream), event, Order(stream, Streams::kPerThread));
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
+  return Recorded(Forward<Entry::k_cuEventRecordWithFlags>(event, stream, flags), event, stream);
+}
+
+CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags) {
+  return Recorded(Forward<Entry::k_cuEventRecordWithFlags_ptsz>(event, stream, flags), event,
+                  Order(stream, Streams::kPerThread));
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  return Waits(Forward<Entry::k_cuStreamWaitEvent>(stream, event, flags), stream, event);
+}
+
+CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags) {
+  return Waits(Forward<Entry::k_cuStreamWaitEvent_ptsz>(stream, event, flags), Order(stream, Streams::kPerThread),
+               event);
+}
+
+CUresult cuStreamBeginCapture(CUstream stream) {
+  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture>(stream); });
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
+  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture_ptsz>(stream); });
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture_v2>(stream, mode); });
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) {
+  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture_v2_ptsz>(stream, mode); });
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* nodes,
+                                     const CUgraphEdgeData* edges, std::size_t count, CUstreamCaptureMode mode) {
+  return BeginCapture(
+      [&] { return Forward<Entry::k_cuStreamBeginCaptureToGraph>(stream, graph, nodes, edges, count, mode); });
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode* nodes,
+                                          const CUgraphEdgeData* edges, std::size_t count, CUstreamCaptureMode mode) {
+  return BeginCapture(
+      [&] { return Forward<Entry::k_cuStreamBeginCaptureToGraph_ptsz>(stream, graph, nodes, edges, count, mode); });
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  return EndCapture(stream, [&] { return Forward<Entry::k_cuStreamEndCapture>(stream, graph); });
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph* graph) {
+  return EndCapture(Order(stream, Streams::kPerThread),
+                    [&] { return Forward<Entry::k_cuStreamEndCapture_ptsz>(stream, graph); });
+}

@@ -1,0 +1,25 @@
+// Which memory pool a request means: requests from a device's default pool are served, those from pools that the
+// program made are the driver's.
+//
+// Any thread; no locks; no allocation.
+#pragma once
+
+#include "entry_points.h"
+
+namespace stalloc::interpose {
+
+// The device of the calling thread's current context, or -1.
+int CurrentDevice() noexcept;
+
+// The device whose default pool this is, or -1.
+int DeviceOfDefaultPool(CUmemoryPool pool) noexcept;
+
+// True if this is the default pool of the current context's device. Another device's is the driver's to serve: the
+// allocator takes memory on the current device.
+bool IsDefaultPoolHere(CUmemoryPool pool) noexcept;
+
+// True if cuMemAllocAsync on the current context's device takes from the default pool, as it does until the program
+// says otherwise.
+bool CurrentPoolIsDefault() noexcept;
+
+}  // namespace stalloc::interpose

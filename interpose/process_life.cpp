@@ -1,0 +1,102 @@
+#include "process_life.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "driver_table.h"
+#include "framework_settings.h"
+#include "real_symbols.h"
+#include "runtime/log.h"
+#include "runtime/service.h"
+#include "runtime/settings.h"
+
+namespace stalloc::interpose {
+namespace {
+
+enum class State : int { kUndecided, kStarting, kServing, kForwarding };
+constinit std::atomic<State> state{State::kUndecided};
+
+enum class Switch : int { kUnread, kOn, kOff };
+constinit std::atomic<Switch> shim_switch{Switch::kUnread};
+
+// Most processes that inherit the preload (shells, compilers) have no STALLOC_* variable: they pay for this loop only.
+bool AnySettingInEnvironment() noexcept {
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
+    if (std::strncmp(*variable, "STALLOC_", 8) == 0) return true;
+  return false;
+}
+
+// For decisions that come before the start: what is wrong with a setting is said when the allocator starts, not in
+// every child process.
+runtime::Settings SettingsInSilence() noexcept {
+  if (!AnySettingInEnvironment()) return {};
+  std::vector<std::string> warnings;
+  return runtime::LoadSettings(environ, &warnings);
+}
+
+void EndInForkedChild() noexcept {
+  state.store(State::kForwarding, std::memory_order_release);
+  runtime::NoteForkedChild();
+}
+
+bool Start() noexcept {
+  const char* missing = nullptr;
+  if (!DriverCovered(&missing)) {
+    runtime::LogWarn(std::string("the driver has no ") + missing + ": memory is left to it");
+    return false;
+  }
+  // Lives as long as the process: the allocator is used by destructors that run after those of this library.
+  static const runtime::Settings& settings = *[] {
+    std::vector<std::string> warnings;
+    auto* loaded = new runtime::Settings(runtime::LoadSettings(environ, &warnings));
+    runtime::SetLogLevel(loaded->log);
+    for (const std::string& warning : warnings) runtime::LogWarn(warning);
+    return loaded;
+  }();
+  if (!runtime::Start(UnwrappedDriver(), settings)) return false;
+  ::pthread_atfork(nullptr, nullptr, &EndInForkedChild);
+  return true;
+}
+
+__attribute__((constructor)) void AtLoad() noexcept {
+  if (Enabled() && SettingsInSilence().frameworks) SetFrameworkSettings();
+}
+
+// After the destructors of the program and of the libraries that it loaded later; those of libraries that it was linked
+// with may still come, and free. The allocator goes on answering them.
+__attribute__((destructor)) void AtExit() noexcept {
+  if (ServingAlready()) runtime::Finish();
+}
+
+}  // namespace
+
+bool Enabled() noexcept {
+  Switch now = shim_switch.load(std::memory_order_relaxed);
+  if (now == Switch::kUnread) [[unlikely]] {
+    now = SettingsInSilence().disable ? Switch::kOff : Switch::kOn;
+    shim_switch.store(now, std::memory_order_relaxed);
+  }
+  return now == Switch::kOn;
+}
+
+bool Serving() noexcept {
+  State now = state.load(std::memory_order_acquire);
+  if (now == State::kServing) [[likely]]
+    return true;
+  if (now != State::kUndecided) return false;
+  if (!state.compare_exchange_strong(now, State::kStarting, std::memory_order_acq_rel)) return now == State::kServing;
+  const bool started = Enabled() && Start();
+  state.store(started ? State::kServing : State::kForwarding, std::memory_order_release);
+  return started;
+}
+
+bool ServingAlready() noexcept { return state.load(std::memory_order_acquire) == State::kServing; }
+
+bool ServingUndecided() noexcept { return state.load(std::memory_order_acquire) == State::kUndecided; }
+
+}  // namespace stalloc::interpose

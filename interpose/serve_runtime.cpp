@@ -1,0 +1,151 @@
+// The runtime library's memory functions that run once a tensor: the allocator first, before the library's own
+// bookkeeping; the real function if it passes or has anything but success to say, because the real one sets the last
+// error.
+//
+// Any thread. While the real function runs, the driver wrappers beneath it are told by a NestedScope that the request
+// has been offered and will be counted here.
+#include "driver_call.h"
+#include "pools.h"
+#include "process_life.h"
+#include "real_symbols.h"
+#include "reentry.h"
+#include "runtime/service.h"
+
+namespace stalloc::interpose {
+namespace {
+
+// The library loads the driver and makes a thread's context in its first call of any kind that needs one; this call
+// does nothing else.
+void LetLibraryInitialise() noexcept {
+  const NestedScope nested;
+  Forward<Entry::k_cudaFree>(static_cast<void*>(nullptr));
+}
+
+bool HasContext() noexcept {
+  CUcontext context = nullptr;
+  return STALLOC_CALL_DRIVER(cuCtxGetCurrent, &context) == CUDA_SUCCESS && context != nullptr;
+}
+
+CUstream Order(cudaStream_t stream, Streams streams) noexcept {
+  return stream == nullptr && streams == Streams::kPerThread ? CU_STREAM_PER_THREAD : stream;
+}
+
+// `serve(address, result)` asks the allocator.
+template <typename Serve>
+bool Offer(void** pointer, std::size_t size_bytes, Serve serve) noexcept {
+  if (pointer == nullptr || size_bytes == 0 || Nested()) return false;
+  if (ServingUndecided() && Enabled()) LetLibraryInitialise();
+  if (!Serving()) return false;
+  CUdeviceptr address = 0;
+  CUresult result = CUDA_SUCCESS;
+  runtime::Answer answer = serve(&address, &result);
+  if (answer == runtime::Answer::kPassThrough && !HasContext()) {
+    // The first CUDA call of this thread.
+    LetLibraryInitialise();
+    answer = serve(&address, &result);
+  }
+  if (answer != runtime::Answer::kServed || result != CUDA_SUCCESS) return false;
+  *pointer = reinterpret_cast<void*>(address);
+  return true;
+}
+
+template <typename Serve, typename RealCall>
+cudaError_t Allocate(void** pointer, std::size_t size_bytes, Serve serve, RealCall forward) noexcept {
+  if (Offer(pointer, size_bytes, serve)) return cudaSuccess;
+  cudaError_t error = cudaSuccess;
+  {
+    const NestedScope nested;
+    error = forward();
+  }
+  if (error == cudaSuccess && size_bytes != 0 && !Nested() && ServingAlready()) runtime::NotePassedThrough(size_bytes);
+  return error;
+}
+
+template <typename RealCall>
+cudaError_t Free(void* pointer, runtime::StreamOrder order, RealCall forward) noexcept {
+  CUresult result = CUDA_SUCCESS;
+  bool owned = false;
+  if (pointer != nullptr && ServingAlready()) {
+    owned = runtime::Free(reinterpret_cast<CUdeviceptr>(pointer), order, &result) == runtime::Answer::kServed;
+    if (owned && result == CUDA_SUCCESS) return cudaSuccess;
+  }
+  // Where the address is the allocator's and not live, the driver wrapper beneath gives the same answer once more, and
+  // the library makes an error of it.
+  cudaError_t error = cudaSuccess;
+  {
+    const NestedScope nested;
+    error = forward();
+  }
+  if (pointer != nullptr && error == cudaSuccess && !owned && !Nested() && ServingAlready()) {
+    runtime::NotePassedThrough(0);
+  }
+  return error;
+}
+
+template <Entry kEntry, Streams kStreams>
+cudaError_t AllocateAsync(void** pointer, std::size_t size_bytes, cudaStream_t stream) noexcept {
+  return Allocate(
+      pointer, size_bytes,
+      [&](CUdeviceptr* address, CUresult* result) {
+        return CurrentPoolIsDefault() ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
+                                      : runtime::Answer::kPassThrough;
+      },
+      [&] { return Forward<kEntry>(pointer, size_bytes, stream); });
+}
+
+template <Entry kEntry, Streams kStreams>
+cudaError_t AllocateFromPool(void** pointer, std::size_t size_bytes, cudaMemPool_t pool, cudaStream_t stream) noexcept {
+  return Allocate(
+      pointer, size_bytes,
+      [&](CUdeviceptr* address, CUresult* result) {
+        return IsDefaultPoolHere(pool) ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
+                                       : runtime::Answer::kPassThrough;
+      },
+      [&] { return Forward<kEntry>(pointer, size_bytes, pool, stream); });
+}
+
+}  // namespace
+}  // namespace stalloc::interpose
+
+using namespace stalloc::interpose;
+
+cudaError_t cudaMalloc(void** pointer, std::size_t size_bytes) {
+  return Allocate(
+      pointer, size_bytes,
+      [&](CUdeviceptr* address, CUresult* result) {
+        return stalloc::runtime::Allocate(address, size_bytes, std::nullopt, result);
+      },
+      [&] { return Forward<Entry::k_cudaMalloc>(pointer, size_bytes); });
+}
+
+cudaError_t cudaMallocAsync(void** pointer, std::size_t size_bytes, cudaStream_t stream) {
+  return AllocateAsync<Entry::k_cudaMallocAsync, Streams::kLegacy>(pointer, size_bytes, stream);
+}
+
+cudaError_t cudaMallocAsync_ptsz(void** pointer, std::size_t size_bytes, cudaStream_t stream) {
+  return AllocateAsync<Entry::k_cudaMallocAsync_ptsz, Streams::kPerThread>(pointer, size_bytes, stream);
+}
+
+cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t size_bytes, cudaMemPool_t pool, cudaStream_t stream) {
+  return AllocateFromPool<Entry::k_cudaMallocFromPoolAsync, Streams::kLegacy>(pointer, size_bytes, pool, stream);
+}
+
+cudaError_t cudaMallocFromPoolAsync_ptsz(void** pointer, std::size_t size_bytes, cudaMemPool_t pool,
+                                         cudaStream_t stream) {
+  return AllocateFromPool<Entry::k_cudaMallocFromPoolAsync_ptsz, Streams::kPerThread>(pointer, size_bytes, pool,
+                                                                                      stream);
+}
+
+cudaError_t cudaFree(void* pointer) {
+  return Free(pointer, std::nullopt, [&] { return Forward<Entry::k_cudaFree>(pointer); });
+}
+
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  return Free(pointer, Order(stream, Streams::kLegacy),
+              [&] { return Forward<Entry::k_cudaFreeAsync>(pointer, stream); });
+}
+
+cudaError_t cudaFreeAsync_ptsz(void* pointer, cudaStream_t stream) {
+  return Free(pointer, Order(stream, Streams::kPerThread),
+              [&] { return Forward<Entry::k_cudaFreeAsync_ptsz>(pointer, stream); });
+}
