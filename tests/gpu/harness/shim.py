@@ -16,7 +16,7 @@ def _bytes(text, label):
 
 
 def _count(text, label):
-    match = re.search(r"([\d,]+)(?:\s*\([^)]*\))?\s+(?:requests?\s+)?" + label, text, re.I)
+    match = re.search(r"(\d[\d,]*)(?<!,)(?:\s*\([^)]*\))?\s+(?:requests?\s+)?" + label, text, re.I)
     match = match or re.search(label + r"\s*[:=]?\s*([\d,]+)", text, re.I)
     return int(match[1].replace(",", "")) if match else None
 
