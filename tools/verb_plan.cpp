@@ -81,8 +81,9 @@ void CheckOutput(const std::string& path, const PlanOptions& options) {
 void CheckOutputs(const PlanOptions& options) {
   CheckOutput(options.plan_output, options);
   CheckOutput(options.placements_output, options);
-  if (!options.plan_output.empty() && fs::absolute(options.plan_output).lexically_normal() ==
-                                          fs::absolute(options.placements_output).lexically_normal()) {
+  const auto name_of = [](const std::string& path) { return fs::absolute(path).lexically_normal(); };
+  if (!options.plan_output.empty() && !options.placements_output.empty() &&
+      name_of(options.plan_output) == name_of(options.placements_output)) {
     throw Failure(ExitCode::kUsage, options.plan_output + ": cannot be both the plan and the placements");
   }
 }

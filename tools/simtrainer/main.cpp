@@ -1,8 +1,10 @@
 // simtrainer: a CUDA program like any other, linked to the shared CUDA runtime and to nothing of stalloc. It trains a
-// transformer as far as memory goes (model.h), and prints for each step a checksum over what it read back, in place of
-// a loss. tools/quickstart runs it on machines without a GPU.
+// transformer as far as memory goes (model.h) and reads back what it wrote, in place of a loss. tools/quickstart runs it
+// on machines without a GPU.
 //
-// usage: simtrainer [steps]   prints steps, then one line that sums up; exit code 1 if any CUDA call fails
+// usage: simtrainer [steps]
+// Prints one line of JSON: each step's checksum over what was read back, and the memory pool's own counters. Exit code 1
+// if any CUDA call fails.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +25,6 @@ std::uint64_t PoolAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   const long steps = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 10;
   if (argc > 2 || steps < 1) {
     std::fprintf(stderr, "usage: simtrainer [steps]\n");
@@ -37,14 +38,13 @@ int main(int argc, char** argv) {
   Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_everything), "cudaMemPoolSetAttribute");
   {
     stalloc::simtrainer::Model model({}, stream);
+    std::printf("{\"checksums\": [");
     for (long step = 1; step <= steps; ++step) {
-      std::printf("step %2ld  checksum %016" PRIx64 "\n", step, model.Step());
+      std::printf("%s\"%016" PRIx64 "\"", step == 1 ? "" : ", ", model.Step());
     }
     Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    const auto live = static_cast<double>(PoolAttribute(pool, cudaMemPoolAttrUsedMemHigh));
-    const auto held = static_cast<double>(PoolAttribute(pool, cudaMemPoolAttrReservedMemHigh));
-    std::printf("peak live %.2f GiB, peak reserved %.2f GiB, fragmentation %.2f %%\n", live / kGiB, held / kGiB,
-                held > 0 ? 100.0 * (1.0 - live / held) : 0.0);
+    std::printf("], \"live_bytes\": %" PRIu64 ", \"reserved_bytes\": %" PRIu64 "}\n",
+                PoolAttribute(pool, cudaMemPoolAttrUsedMemHigh), PoolAttribute(pool, cudaMemPoolAttrReservedMemHigh));
   }
   Check(cudaStreamDestroy(stream), "cudaStreamDestroy");
   return 0;

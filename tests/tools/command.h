@@ -1,0 +1,44 @@
+// Runs a command for a test and keeps what it said; a folder for its files; small inputs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace stalloc::tools {
+
+struct Ended {
+  int exit_code = 0;  // 128 + n if signal n ended it
+  std::string output;
+  std::string errors;
+};
+
+// `words` as the shell would take them: nothing is expanded. `environment`: "NAME=value", beside this process's own.
+Ended RunWords(const std::vector<std::string>& words, const std::vector<std::string>& environment = {});
+
+// The stalloc command of this build.
+Ended RunStalloc(std::vector<std::string> arguments, const std::vector<std::string>& environment = {});
+
+// A test with an empty folder of its own, gone afterwards.
+class CommandTest : public ::testing::Test {
+ protected:
+  CommandTest();
+  ~CommandTest() override;
+
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Write(const std::string& name, const std::string& content) const;  // returns the path
+  static std::string Read(const std::string& path);
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// Six blocks, 40 bytes live at most, packed without a gap only by a planner that looks ahead.
+std::string SmallLifetimes();
+
+// `steps` steps of one forward and backward pass over `layers` layers: activations nest, one buffer a layer does not.
+std::string SmallTraining(int steps, int layers);
+
+}  // namespace stalloc::tools

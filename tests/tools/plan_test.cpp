@@ -1,0 +1,115 @@
+// stalloc plan: its answers, its exit codes, and the files that it must not lose.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+
+namespace stalloc::tools {
+namespace {
+
+using nlohmann::json;
+
+class PlanVerb : public CommandTest {};
+
+TEST_F(PlanVerb, JsonHasTheDocumentedFields) {
+  const std::string input = Write("small.csv", SmallLifetimes());
+  const Ended ended = RunStalloc({"plan", input, "--json"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  const json answer = json::parse(ended.output);
+  EXPECT_EQ(answer.at("requests"), 6);
+  EXPECT_EQ(answer.at("lower_bound_bytes"), 40);
+  EXPECT_GE(answer.at("arena_bytes"), 40);
+  EXPECT_DOUBLE_EQ(answer.at("ratio").get<double>(), answer.at("arena_bytes").get<double>() / 40);
+  EXPECT_GE(answer.at("seconds"), 0.0);
+  EXPECT_EQ(answer.at("valid"), true);
+}
+
+TEST_F(PlanVerb, PlansTheLastWholeStepOrTheOneAskedFor) {
+  const std::string input = Write("training.csv", SmallTraining(3, 4));
+  const json last = json::parse(RunStalloc({"plan", input, "--json"}).output);
+  EXPECT_EQ(last.at("step"), 3);
+  EXPECT_EQ(last.at("requests"), 12);
+  EXPECT_EQ(json::parse(RunStalloc({"plan", input, "--json", "--step", "2"}).output).at("step"), 2);
+  EXPECT_EQ(RunStalloc({"plan", input, "--step", "9"}).exit_code, 2);
+}
+
+TEST_F(PlanVerb, ATrainingRunCutOffInItsLastStepIsPlannedFromTheOneBefore) {
+  std::string csv = SmallTraining(3, 8);
+  csv.resize(csv.rfind("a,", csv.find(",3\n") + 40));  // a few events of step 3 remain
+  const json answer = json::parse(RunStalloc({"plan", Write("cut.csv", csv), "--json"}).output);
+  EXPECT_EQ(answer.at("step"), 2);
+}
+
+TEST_F(PlanVerb, PlacementsDoNotOverlap) {
+  const std::string input = Write("small.csv", SmallLifetimes());
+  ASSERT_EQ(RunStalloc({"plan", input, "--placements", Path("out.csv")}).exit_code, 0);
+  std::istringstream lines(Read(Path("out.csv")));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "id,lower,upper,size,offset");
+  struct Row {
+    long lower, upper, size, offset;
+  };
+  std::vector<Row> rows;
+  char id = 0;
+  for (Row row{}; std::getline(lines, line);) {
+    ASSERT_EQ(std::sscanf(line.c_str(), "%c,%ld,%ld,%ld,%ld", &id, &row.lower, &row.upper, &row.size, &row.offset), 5);
+    for (const Row& other : rows) {
+      const bool same_time = row.lower < other.upper && other.lower < row.upper;
+      const bool same_place = row.offset < other.offset + other.size && other.offset < row.offset + row.size;
+      EXPECT_FALSE(same_time && same_place) << line;
+    }
+    rows.push_back(row);
+  }
+  EXPECT_EQ(rows.size(), 6u);
+}
+
+TEST_F(PlanVerb, AnExistingFileIsKeptUnlessForced) {
+  const std::string input = Write("small.csv", SmallLifetimes());
+  for (const char* option : {"-o", "--placements"}) {
+    const std::string precious = Write("precious", "years of work");
+    const Ended refused = RunStalloc({"plan", input, option, precious});
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_NE(refused.errors.find("precious"), std::string::npos);
+    EXPECT_EQ(refused.output, "");
+    EXPECT_EQ(Read(precious), "years of work");
+    EXPECT_EQ(RunStalloc({"plan", input, option, precious, "--force"}).exit_code, 0);
+    EXPECT_NE(Read(precious), "years of work");
+  }
+}
+
+TEST_F(PlanVerb, TheInputIsNeverTheOutput) {
+  const std::string input = Write("small.csv", SmallLifetimes());
+  EXPECT_EQ(RunStalloc({"plan", input, "-o", input, "--force"}).exit_code, 2);
+  EXPECT_EQ(RunStalloc({"plan", input, "-o", Path("x"), "--placements", Path("./x")}).exit_code, 2);
+  EXPECT_EQ(Read(input), SmallLifetimes());
+}
+
+TEST_F(PlanVerb, WhatDoesNotFitIsExitCodeFourAndWritesNothing) {
+  const std::string input = Write("small.csv", SmallLifetimes());
+  const Ended ended = RunStalloc({"plan", input, "--capacity", "39", "--json", "-o", Path("out.plan")});
+  EXPECT_EQ(ended.exit_code, 4);
+  EXPECT_EQ(json::parse(ended.output).at("status"), "infeasible");
+  EXPECT_GE(json::parse(ended.output).at("arena_bytes"), 40);
+  EXPECT_NE(ended.errors.find("does not fit 39 bytes"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(Path("out.plan")));
+}
+
+TEST_F(PlanVerb, AWrittenPlanIsShownAgain) {
+  const std::string input = Write("training.csv", SmallTraining(3, 4));
+  ASSERT_EQ(RunStalloc({"plan", input, "-o", Path("training.plan")}).exit_code, 0);
+  const json plan = json::parse(RunStalloc({"show", Path("training.plan"), "--json"}).output);
+  EXPECT_EQ(plan.at("format"), "plan");
+  EXPECT_EQ(plan.at("requests"), 12);
+  EXPECT_EQ(plan.at("in_runs"), 12);
+  EXPECT_EQ(RunStalloc({"plan", Path("training.plan")}).exit_code, 3);
+}
+
+TEST_F(PlanVerb, AFolderThatIsNotThereIsAnIoError) {
+  const std::string input = Write("small.csv", SmallLifetimes());
+  EXPECT_EQ(RunStalloc({"plan", input, "-o", Path("nowhere/out.plan")}).exit_code, 1);
+  EXPECT_EQ(RunStalloc({"plan", Path("nothing.csv")}).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace stalloc::tools

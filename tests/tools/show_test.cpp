@@ -1,0 +1,78 @@
+// stalloc show: the figures of traces, and traces of the project's own format.
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "planner/trace_file.h"
+
+namespace stalloc::tools {
+namespace {
+
+using nlohmann::json;
+using planner::TraceEvent;
+
+class ShowVerb : public CommandTest {
+ protected:
+  // A trace in two blocks: three blocks of memory, 700 bytes live at most.
+  std::string WriteTrace() const {
+    const std::string path = Path("run.trace");
+    auto writer = planner::TraceWriter::Create(path);
+    EXPECT_TRUE(writer.ok());
+    std::vector<TraceEvent> events;
+    const auto add = [&](TraceEvent::Op op, std::uint64_t block, std::uint64_t size_bytes) {
+      TraceEvent event;
+      event.op = op;
+      event.sequence = events.size();
+      event.block = block;
+      event.size_bytes = size_bytes;
+      event.call_site = 0xabc0 + size_bytes;
+      events.push_back(event);
+    };
+    add(TraceEvent::Op::kAllocate, 0, 100);
+    add(TraceEvent::Op::kAllocate, 1, 200);
+    add(TraceEvent::Op::kFree, 0, 100);
+    add(TraceEvent::Op::kAllocate, 2, 500);
+    add(TraceEvent::Op::kFree, 1, 200);
+    const std::span<const TraceEvent> all(events);
+    EXPECT_FALSE((*writer)->Append(all.first(3)));
+    EXPECT_FALSE((*writer)->Append(all.subspan(3)));
+    return path;
+  }
+};
+
+TEST_F(ShowVerb, CountsATrace) {
+  const json shown = json::parse(RunStalloc({"show", WriteTrace(), "--json"}).output);
+  EXPECT_EQ(shown.at("format"), "trace");
+  EXPECT_EQ(shown.at("allocations"), 3);
+  EXPECT_EQ(shown.at("frees"), 2);
+  EXPECT_EQ(shown.at("allocated_bytes"), 800);
+  EXPECT_EQ(shown.at("peak_live_bytes"), 700);
+  EXPECT_EQ(shown.at("live_at_end_bytes"), 500);
+  ASSERT_EQ(shown.at("largest_call_sites").size(), 3u);
+  EXPECT_EQ(shown.at("largest_call_sites")[0].at("peak_live_bytes"), 500);
+}
+
+TEST_F(ShowVerb, ATraceCutOffIsRefusedUnlessSalvaged) {
+  const std::string whole = Read(WriteTrace());
+  const std::string cut = Write("cut.trace", whole.substr(0, whole.size() - 5));
+  const Ended refused = RunStalloc({"show", cut});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_NE(refused.errors.find("cut.trace"), std::string::npos);
+  const Ended salvaged = RunStalloc({"show", cut, "--salvage", "--json"});
+  ASSERT_EQ(salvaged.exit_code, 0) << salvaged.errors;
+  EXPECT_EQ(json::parse(salvaged.output).at("events"), 3);
+}
+
+TEST_F(ShowVerb, StepsOfACsvAreListed) {
+  const json shown = json::parse(RunStalloc({"show", Write("t.csv", SmallTraining(3, 4)), "--json"}).output);
+  ASSERT_EQ(shown.at("steps").size(), 3u);
+  EXPECT_EQ(shown.at("steps")[1].at("requests"), 12);
+}
+
+TEST_F(ShowVerb, TextSaysTheSame) {
+  const Ended ended = RunStalloc({"show", WriteTrace()});
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_NE(ended.output.find("peak_live_bytes    700 B"), std::string::npos) << ended.output;
+}
+
+}  // namespace
+}  // namespace stalloc::tools

@@ -1,0 +1,51 @@
+// Replays a trace: the whole run, request by request, through an allocator, to see how much memory it holds.
+//
+// stalloc itself is replayed as it is: the runtime that is preloaded into programs, over the simulated device, with the
+// learner stepped as often as its background thread would. Other allocators are models (tools/models).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/trace_problem.h"
+#include "tools/models/allocator_model.h"
+
+namespace stalloc::tools {
+
+struct ReplayResult {
+  std::string allocator;
+  unsigned run = 1;  // 2 and later: begun with the plan that the run before has left
+  std::uint64_t peak_live_bytes = 0;
+  std::uint64_t peak_reserved_bytes = 0;
+  std::uint64_t planned = 0;  // requests served from the plan
+  std::uint64_t online = 0;   // and those that were not
+  std::uint64_t map_calls = 0;
+  std::vector<std::uint64_t> map_calls_by_step;  // empty: the trace names no steps
+  std::uint64_t corruptions = 0;  // reads of the simulated device that found another block's contents; must be 0
+  std::uint64_t waits_inserted = 0;
+  double seconds = 0;
+
+  // 1 - peak live / peak reserved.
+  double Fragmentation() const;
+};
+
+struct StallocReplayOptions {
+  unsigned runs = 1;
+  double growth = 1.0;    // STALLOC_GROWTH
+  bool planning = true;   // STALLOC_PLANNING
+  std::string plan_path;  // STALLOC_PLAN; empty: a file that is gone afterwards
+  std::uint64_t device_memory_bytes = 140ull << 30;
+};
+
+inline constexpr const char* kStallocAllocator = "stalloc";
+
+// Throws Failure(kInfeasible) if the trace does not fit the device. One at a time: there is one simulated machine.
+std::vector<ReplayResult> ReplayStalloc(const planner::Trace& trace, const StallocReplayOptions& options);
+
+ReplayResult ReplayModel(const planner::Trace& trace, const std::string& name, AllocatorModel& model);
+
+// The trace without the requests of other devices than its first one, and without those of zero bytes.
+planner::Trace OneDevice(const planner::Trace& trace);
+
+}  // namespace stalloc::tools

@@ -1,0 +1,189 @@
+// stalloc's own runtime over the simulated device.
+//
+// Every block is written when it is allocated and read before it is freed, in the order of its streams, so that memory
+// that two blocks share, or that is reused before its last read has executed, is seen.
+#include <cuda.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <unordered_map>
+
+#include "runtime/device_service.h"
+#include "runtime/driver_api.h"
+#include "runtime/settings.h"
+#include "simcuda/device.h"
+#include "simcuda/driver_table.h"
+#include "simcuda/extensions.h"
+#include "tools/failure.h"
+#include "tools/replay.h"
+#include "tools/step_counter.h"
+#include "tools/text.h"
+
+namespace stalloc::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using planner::TraceEvent;
+using runtime::DeviceMemory;
+
+// The learner's thread looks every 20 ms, in which a training step makes about this many requests.
+constexpr std::size_t kEventsBetweenLearnerSteps = 1000;
+
+void CheckSimulated(CUresult result, const char* what) {
+  if (result != CUDA_SUCCESS)
+    throw Failure(ExitCode::kInternal, Format("simulated device: %s: error %d", what, result));
+}
+
+// The one machine of this process, with a context that is current.
+class SimulatedDevice {
+ public:
+  explicit SimulatedDevice(std::uint64_t memory_bytes) {
+    simcuda::Config config;
+    config.memory_bytes = memory_bytes;
+    simcuda::Reset(config);
+    SIMCUDA_FILL_DRIVER_TABLE(driver_, STALLOC_DRIVER_FUNCTIONS);
+    CheckSimulated(cuInit(0), "cuInit");
+    CheckSimulated(cuDeviceGet(&device_, 0), "cuDeviceGet");
+    CheckSimulated(cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
+    CheckSimulated(cuCtxSetCurrent(context_), "cuCtxSetCurrent");
+  }
+
+  const runtime::DriverApi& driver() const { return driver_; }
+  CUdevice device() const { return device_; }
+  CUcontext context() const { return context_; }
+
+  // The stream that stands for a trace's `ordinal`: the legacy stream for the first, as frameworks use it.
+  CUstream Stream(std::uint32_t ordinal) {
+    while (streams_.size() <= ordinal) {
+      CUstream stream = nullptr;
+      if (!streams_.empty()) CheckSimulated(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+      streams_.push_back(stream);
+    }
+    return streams_[ordinal];
+  }
+
+ private:
+  runtime::DriverApi driver_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  std::vector<CUstream> streams_;
+};
+
+// A file name that is nobody else's; the file is gone in the end.
+class TemporaryPlan {
+ public:
+  TemporaryPlan() {
+    std::string pattern = (fs::temp_directory_path() / "stalloc_replay.XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw Failure(ExitCode::kInternal, pattern + ": cannot be created");
+    folder_ = pattern;
+  }
+  ~TemporaryPlan() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  TemporaryPlan(const TemporaryPlan&) = delete;
+  TemporaryPlan& operator=(const TemporaryPlan&) = delete;
+
+  std::string path() const { return (folder_ / "plan").string(); }
+
+ private:
+  fs::path folder_;
+};
+
+class Replay {
+ public:
+  Replay(const planner::Trace& trace, const StallocReplayOptions& options, const std::string& plan_path)
+      : trace_(trace), device_(options.device_memory_bytes) {
+    runtime::Settings settings;
+    settings.growth = options.growth;
+    settings.planning = options.planning;
+    settings.plan.text = plan_path;
+    settings.plan_cache.enabled = false;
+    std::string refusal;
+    service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), &refusal);
+    if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal);
+  }
+
+  ReplayResult Run() {
+    const auto start = std::chrono::steady_clock::now();
+    DeviceMemory& memory = service_->memory();
+    StepCounter by_step(trace_);
+    for (std::size_t k = 0; k < trace_.events.size(); ++k) {
+      const TraceEvent& event = trace_.events[k];
+      event.op == TraceEvent::Op::kAllocate ? Allocate(event) : Free(event);
+      if (k % kEventsBetweenLearnerSteps == 0) service_->learner().Step();
+      by_step.Count(k, memory.Counters().map_calls);
+    }
+    CheckSimulated(cuCtxSynchronize(), "cuCtxSynchronize");
+
+    const runtime::MemoryCounters counters = memory.Counters();
+    ReplayResult result;
+    result.allocator = kStallocAllocator;
+    result.peak_live_bytes = counters.peak_live_bytes;
+    result.peak_reserved_bytes = counters.peak_reserved_bytes;
+    result.planned = counters.planned_requests;
+    result.online = counters.online_requests;
+    result.map_calls = counters.map_calls;
+    result.map_calls_by_step = by_step.Take();
+    result.corruptions = simcudaCorruptions();
+    result.waits_inserted = counters.waits_inserted;
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+ private:
+  struct Block {
+    CUdeviceptr address = 0;
+    std::uint64_t size_bytes = 0;
+  };
+
+  std::optional<DeviceMemory::Order> OrderOf(const TraceEvent& event) {
+    if ((event.flags & TraceEvent::kHasStream) == 0) return std::nullopt;
+    return DeviceMemory::Order{device_.Stream(event.stream), 0};
+  }
+
+  void Allocate(const TraceEvent& event) {
+    const DeviceMemory::Allocation made =
+        service_->memory().Allocate(event.size_bytes, OrderOf(event), event.call_site);
+    if (made.result == CUDA_ERROR_OUT_OF_MEMORY) {
+      throw Failure(ExitCode::kInfeasible, "the device's memory is too small for the trace; --memory gives it more");
+    }
+    CheckSimulated(made.result, "allocation");
+    live_.emplace(event.block, Block{made.address, event.size_bytes});
+    CheckSimulated(simcudaWriteTag(device_.Stream(event.stream), made.address, event.size_bytes, event.block + 1),
+                   "write");
+  }
+
+  void Free(const TraceEvent& event) {
+    const auto it = live_.find(event.block);
+    if (it == live_.end()) return;
+    const Block block = it->second;
+    live_.erase(it);
+    CheckSimulated(simcudaReadTag(device_.Stream(event.stream), block.address, block.size_bytes, event.block + 1),
+                   "read");
+    CheckSimulated(service_->memory().Free(block.address, OrderOf(event)), "free");
+  }
+
+  const planner::Trace& trace_;
+  SimulatedDevice device_;
+  std::unique_ptr<runtime::DeviceService> service_;
+  std::unordered_map<std::uint64_t, Block> live_;
+};
+
+}  // namespace
+
+std::vector<ReplayResult> ReplayStalloc(const planner::Trace& trace, const StallocReplayOptions& options) {
+  const TemporaryPlan temporary;
+  const std::string plan_path = options.plan_path.empty() ? temporary.path() : options.plan_path;
+  std::vector<ReplayResult> results;
+  for (unsigned run = 1; run <= options.runs; ++run) {
+    results.push_back(Replay(trace, options, plan_path).Run());
+    results.back().run = run;
+  }
+  return results;
+}
+
+}  // namespace stalloc::tools
