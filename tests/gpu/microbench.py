@@ -16,7 +16,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import allocators, build, child, device, shim, table
 
-# The loop is Python's; `python` is the same loop around an object that costs nothing, to be subtracted.
+# Python's own share of the loop is in every column alike.
 TORCH = """
 import statistics, time, torch
 device = torch.device('cuda'); n = 20000

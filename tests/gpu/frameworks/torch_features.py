@@ -286,14 +286,32 @@ def ipc():
     return "right" if value == 100_000 * 99_999 // 2 else f"wrong_{value}"
 
 
+def two_devices():
+    """Several devices in one process: tensors made, moved and freed on both while both compute."""
+    total = []
+    for i in range(20):
+        blocks = [torch.full((1 << 20,), i + d, dtype=torch.int64, device=f"cuda:{d}") for d in range(2)]
+        moved = [blocks[0].to("cuda:1", non_blocking=True), blocks[1].to("cuda:0", non_blocking=True)]
+        sums = [(moved[1] * 3 + blocks[0]).sum(), (moved[0] * 5 + blocks[1]).sum()]
+        del blocks, moved
+        total.append([int(s) for s in sums])
+    for d in range(2):
+        torch.cuda.synchronize(d)
+    right = all(a == (4 * i + 3) << 20 and b == (6 * i + 1) << 20 for i, (a, b) in enumerate(total))
+    return "right" if right else f"wrong_{total[0]}"
+
+
 EVERYDAY = [eager, record_stream, same_stream_order, empty_cache, counters, cudnn_benchmark, sdpa, cuda_graph]
 EVERYDAY += [triton_kernel, out_of_memory, threads, loader_fork, loader_spawn]
-ALL = {f.__name__: f for f in EVERYDAY + [compiled, reduce_overhead, ipc]}
+ALL = {f.__name__: f for f in EVERYDAY + [compiled, reduce_overhead, ipc, two_devices]}
 
 
 def main():
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
+    if "two_devices" in sys.argv and torch.cuda.device_count() < 2:
+        print("skip needs two devices")
+        return
     for name in sys.argv[1:] or [f.__name__ for f in EVERYDAY]:
         try:
             value = ALL[name]()

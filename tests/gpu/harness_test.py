@@ -1,0 +1,152 @@
+"""Checks the parts of the GPU harnesses that can be wrong without a GPU: what they read, compare and conclude."""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import contract
+import max_batch
+import run
+from harness import allocators, child, device, shim
+
+
+class SummaryLine(unittest.TestCase):
+    def test_reads_figures_and_rank(self):
+        text = (
+            "noise\nstalloc[123 r1] peak live 14.5 GiB, peak reserved 14.75 GiB, fragmentation 1.69 %: "
+            "120,331 planned, 3201 online, 17 passed through\nstalloc[123 r1] warning: something\n"
+        )
+        (line,) = shim.summary_lines(text)
+        self.assertEqual(line["who"], "123 r1")
+        self.assertEqual(line["peak_live_bytes"], int(14.5 * 2**30))
+        self.assertEqual(line["peak_reserved_bytes"], int(14.75 * 2**30))
+        self.assertAlmostEqual(line["fragmentation"], 0.0169)
+        self.assertEqual((line["planned"], line["online"], line["passed_through"]), (120331, 3201, 17))
+        self.assertEqual(shim.other_lines(text), ["stalloc[123 r1] warning: something"])
+
+    def test_reads_label_before_number(self):
+        text = "stalloc[9] peak live 100 MiB, reserved 101 MiB, fragmentation 1.0 %, planned 500, online 20, passed through 3"
+        (line,) = shim.summary_lines(text)
+        self.assertEqual((line["planned"], line["online"], line["passed_through"]), (500, 20, 3))
+
+    def test_silence_is_no_figure(self):
+        figures = shim.figures_of("nothing here", None)
+        self.assertIsNone(figures.get("fragmentation"))
+        self.assertIsNone(figures["planned_share"])
+
+
+class Statistics(unittest.TestCase):
+    def read(self, content):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(content)
+            file.flush()
+            return shim.figures_of("", file.name)
+
+    def test_bytes_make_the_fragmentation(self):
+        figures = self.read(json.dumps({"devices": [{"peak_live_bytes": 990, "peak_reserved_bytes": 1000}]}))
+        self.assertAlmostEqual(figures["fragmentation"], 0.01)
+
+    def test_share_after_the_sixth_iteration(self):
+        iterations = [{"planned": 0, "online": 10}] * 6 + [{"planned": 9, "online": 1}] * 4 + [{"planned": 0, "online": 5}]
+        figures = self.read(json.dumps({"planned": 36, "online": 69, "iterations": iterations}))
+        self.assertAlmostEqual(figures["planned_share_after_6"], 0.9)
+        self.assertAlmostEqual(figures["planned_share"], 36 / 105)
+
+    def test_a_broken_file_is_no_figure(self):
+        self.assertIsNone(self.read("{").get("peak_live_bytes"))
+
+
+def result(allocator, losses, steps, checksum="c", outside=None):
+    record = {"losses": [float(x).hex() for x in losses], "step_ms": steps, "warmup": 1, "oom": False}
+    record.update(checksum=checksum, peak_allocated_bytes=900, peak_reserved_bytes=1000)
+    record.update(driver_used_bytes=[1500] * len(steps), reserved_bytes=[1000] * len(steps))
+    return {"allocator": allocator, "record": record, "exit": 0, "outside_peak_bytes": outside}
+
+
+class Compare(unittest.TestCase):
+    def test_equal_bits_ratio_and_outside(self):
+        base, other = result("default", [1, 2, 3], [9, 10, 20]), result("async", [1, 2, 3], [9, 11, 22], outside=1700)
+        run.compare(other, base)
+        out = other["compared"]
+        self.assertTrue(out["same_bits"])
+        self.assertAlmostEqual(out["step_ratio"], 1.1)
+        self.assertEqual(out["outside_bytes"], 1200)  # 500 of the 1500 used are not the allocator's
+        self.assertAlmostEqual(out["outside_fragmentation"], 0.25)
+
+    def test_one_different_loss(self):
+        other = result("async", [1, 2.5, 3], [9, 11, 22])
+        run.compare(other, result("default", [1, 2, 3], [9, 10, 20]))
+        self.assertFalse(other["compared"]["same_bits"])
+        self.assertEqual(other["compared"]["first_difference"], 1)
+
+    def test_different_parameters_or_no_number_are_not_the_same(self):
+        base = result("default", [1, 2], [9, 10])
+        other = result("async", [1, 2], [9, 10], checksum="d")
+        run.compare(other, base)
+        self.assertFalse(other["compared"]["same_bits"])
+        nan = float("nan")
+        other = result("async", [1, nan], [9, 10])
+        run.compare(other, result("default", [1, nan], [9, 10]))
+        self.assertFalse(other["compared"]["same_bits"])
+
+
+class Environment(unittest.TestCase):
+    def test_users_choices_are_removed_and_the_preload_comes_first(self):
+        users = {"PYTORCH_ALLOC_CONF": "x", "STALLOC_LOG": "debug", "LD_PRELOAD": "/other.so"}
+        with mock.patch.dict(os.environ, users):
+            ours = allocators.environment_for("stalloc1", "/lib/libstalloc.so", plan="/p", stats="/s")
+            native = allocators.environment_for("expandable")
+        self.assertNotIn("PYTORCH_ALLOC_CONF", ours)
+        self.assertNotIn("STALLOC_LOG", ours)
+        self.assertEqual(ours["LD_PRELOAD"], "/lib/libstalloc.so:/other.so")
+        self.assertEqual(native["PYTORCH_ALLOC_CONF"], "expandable_segments:True")
+        self.assertNotIn("STALLOC_PLAN", native)
+
+
+class Children(unittest.TestCase):
+    def test_gate_exit_code_and_output(self):
+        code = "import sys; sys.stdin.readline(); print('out'); print('err', file=sys.stderr); sys.exit(5)"
+        with tempfile.TemporaryDirectory() as directory:
+            process = child.Child([sys.executable, "-c", code], dict(os.environ), directory, "x", gated=True)
+            self.assertIsNone(process.process.poll())
+            process.release()
+            self.assertEqual(process.wait(30)[0], 5)
+            self.assertEqual((process.stdout(), process.stderr()), ("out\n", "err\n"))
+
+    def test_a_child_past_its_limit_is_killed(self):
+        with tempfile.TemporaryDirectory() as directory:
+            _, code, _ = child.run(["sleep", "60"], dict(os.environ), directory, "x", 0.2)
+        self.assertIsNone(code)
+
+
+class Search(unittest.TestCase):
+    def search(self, largest):
+        searcher = max_batch.Search(mock.Mock(time_budget=1e9), "")
+        searcher.trains = lambda workload, allocator, batch: batch <= largest
+        return searcher
+
+    def test_bisection_finds_every_largest_batch(self):
+        for largest in range(0, 40):
+            self.assertEqual(self.search(largest).bisect("w", "a", 8, 32, 2), min(largest, 32) // 2 * 2)
+
+    def test_climbing_goes_both_ways(self):
+        for largest in range(0, 40):
+            self.assertEqual(self.search(largest).climb("w", "a", 16, 32, 2), min(largest, 32) // 2 * 2)
+
+
+class Rows(unittest.TestCase):
+    def test_contract_rows(self):
+        self.assertEqual(contract.rows_of("row a 1,2\nnoise\nrow b ok x\nrow c"), {"a": "1,2", "b": "ok x"})
+
+
+class Device(unittest.TestCase):
+    def test_missing_package_is_a_reason(self):
+        self.assertIn("no_such_package", device.why_not(devices=0, modules=("no_such_package",)))
+
+
+if __name__ == "__main__":
+    unittest.main()
