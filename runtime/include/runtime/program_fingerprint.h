@@ -1,0 +1,24 @@
+// Names the program that this process runs, so that a kept plan is found again by the next run of the same program.
+//
+// Two runs are of the same program if they run the same executable (by build id) and, where that is a Python
+// interpreter, the same script: its absolute path, the name behind -m, or the text behind -c. What the script contains
+// and which arguments it is given do not count: a run name or a date among them would make every run a new program, and
+// a plan that does not fit what a changed program does is dropped without harm.
+//
+// Any thread; allocates, reads /proc. Not for the serving path.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace stalloc::runtime {
+
+// Of this process; never 0.
+std::uint64_t ProgramFingerprint();
+
+// What `arguments` (the first is the program's name) make a Python interpreter run: "-m name", "-c text", the script as
+// it is written there, or nothing if there is no script (standard input, an interactive session) or it is no Python.
+std::string ScriptOf(std::span<const std::string> arguments);
+
+}  // namespace stalloc::runtime
