@@ -57,10 +57,6 @@ DeviceMemory::Who DeviceMemory::Resolve(std::optional<Order> order) {
   return who;
 }
 
-Fence DeviceMemory::FreeFence(StreamIndex stream) noexcept {
-  return multi_stream_ && stream != kNoStream ? streams_.Advance(stream) : Fence{};
-}
-
 // --- Claiming, under the lock
 // -----------------------------------------------------------------------------------------
 
@@ -116,12 +112,16 @@ void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim
   claim->granules = granules;
   ForEachRun(claim->where, granules, [&](Run run) { ClaimRun(run, stream, claim); });
   if (claim->where.kind == Found::Kind::kPages) claim->needs_driver = true;
+  if (claim->where.kind == Found::Kind::kExchange) {
+    claim->needs_driver = true;
+    (*views_)[claim->where.view].changing = true;
+  }
 }
 
 // Gives back what a claim took but could not use.
 void DeviceMemory::UndoClaim(const Claim& claim, StreamIndex stream) {
   // What had nothing to wait for is in this stream's order now.
-  const Fence here = FreeFence(stream);
+  const Fence here = stream == kNoStream ? Fence{} : MemoryFence(streams_.Advance(stream));
   for (const auto& [run, fence] : claim.waits) space_->Release(run, fence);
   for (std::size_t i = 0; i < claim.new_pages.size(); ++i) {
     const auto& pages = claim.new_pages[i];
@@ -237,6 +237,7 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   const bool cheap = grown && static_cast<double>(reserved) <= static_cast<double>(live) * policy_.growth;
   if (cheap && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
+  if (large && take(search_->Exchange(granules, stream, Waits::kNo))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0))) return true;
   // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
   if (multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0) {
@@ -299,10 +300,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(std::uint64_t size_bytes, 
                                                       std::uint64_t call_site) {
   const Granule granules = GranulesOf(size_bytes);
   FinishDeferred();
-  if (multi_stream_) {
-    RecordMarkers();
-    PollMarkers();
-  }
+  RecordMarkers();
   EvictViews();
   for (const bool frugal : {false, true}) {
     // The driver refused: let all work finish, so that everything free is usable, and hold as little as possible.
@@ -354,17 +352,19 @@ DeviceMemory::Allocation DeviceMemory::Publish(std::uint64_t size_bytes, const W
 // --- Free
 // -------------------------------------------------------------------------------------------------------------
 
-void DeviceMemory::ReleaseBlock(CUdeviceptr address, const Block& block, Fence fence) noexcept {
+void DeviceMemory::ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept {
   Found where{.kind = Found::Kind::kRun};
   if (block.view != kNoView) {
     where.kind = Found::Kind::kView;
     where.view = block.view;
-    --(*views_)[block.view].live_blocks;
+    ViewTable::View& view = (*views_)[block.view];
+    --view.live_blocks;
+    view.last_free = freed;
   } else {
     where.run.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
     where.run.end = where.run.begin + block.granules;
   }
-  ForEachRun(where, block.granules, [&](Run run) { space_->Release(run, fence); });
+  ForEachRun(where, block.granules, [&](Run run) { space_->Release(run, MemoryFence(freed)); });
 }
 
 CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, BlockInfo* freed, StreamIndex* stream) {
@@ -390,8 +390,8 @@ CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, Blo
         deferred_.push_back({address, block});
         return CUDA_SUCCESS;
       }
-      ReleaseBlock(address, block, FreeFence(who.stream));
-      marker_due = multi_stream_ && streams_.NeedsMarker(who.stream, kFreesPerMarker);
+      ReleaseBlock(address, block, streams_.Advance(who.stream));
+      marker_due = streams_.NeedsMarker(who.stream, kFreesPerMarker);
     }
   }
   if (order) {

@@ -51,6 +51,8 @@ CUresult DeviceMemory::Carry(Claim* claim, const Who& who) {
   if (CUresult result = CarryNewPages(claim); result != CUDA_SUCCESS) return result;
   if (claim->where.kind == Found::Kind::kPages)
     if (CUresult result = CarryView(claim); result != CUDA_SUCCESS) return result;
+  if (claim->where.kind == Found::Kind::kExchange)
+    if (CUresult result = CarryExchange(claim); result != CUDA_SUCCESS) return result;
   return claim->waits.empty() ? CUDA_SUCCESS : CarryWaits(claim, who);
 }
 
@@ -85,6 +87,28 @@ CUresult DeviceMemory::CarryView(Claim* claim) {
     return result;
   }
   claim->where.view = views_->Add(*offset, std::move(claim->where.pages));
+  claim->where.kind = Found::Kind::kView;
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::CarryExchange(Claim* claim) {
+  std::size_t offset = 0;
+  {
+    std::lock_guard lock(mutex_);
+    offset = (*views_)[claim->where.view].offset_bytes;
+  }
+  const CUresult result = pages_.ExchangePages(offset, claim->where.pages, claim->where.exchanged);
+  std::lock_guard lock(mutex_);
+  ViewTable::View& view = (*views_)[claim->where.view];
+  view.changing = false;
+  if (result != CUDA_SUCCESS) {
+    const std::size_t count = view.pages.size();
+    views_->Drop(claim->where.view);
+    views_->ReturnAddresses(offset, count);
+    return result;
+  }
+  view.former = std::move(view.pages);
+  view.pages = claim->where.pages;
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;
 }

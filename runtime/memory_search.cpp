@@ -68,26 +68,22 @@ Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) 
   return {.kind = Found::Kind::kView, .view = view};
 }
 
-Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages) const {
-  const PageNumber count = PagesOf(granules);
+std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits, PageNumber at_most,
+                                                std::vector<PageNumber>* absent) const {
   struct Room {
     PageNumber first, count;
   };
   std::vector<Room> rooms;
-  std::vector<Room> absent;
-  PageNumber free_pages = 0;
   Run run{};
   auto close = [&] {
     const PageNumber first = PagesOf(run.begin);
     const PageNumber last = run.end / kPageGranules;
-    if (first < last) {
-      rooms.push_back({first, last - first});
-      free_pages += last - first;
-    }
+    if (first < last) rooms.push_back({first, last - first});
   };
   space_.VisitAll([&](Run fragment, Fence fence) {
     if (fence.stream == kAbsent) {
-      absent.push_back({fragment.begin / kPageGranules, fragment.length() / kPageGranules});
+      for (Granule at = fragment.begin; at < fragment.end && absent->size() < at_most; at += kPageGranules)
+        absent->push_back(at / kPageGranules);
       return;
     }
     if (!Usable(stream, fence, waits)) return;
@@ -99,24 +95,70 @@ Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, Pa
     run = fragment;
   });
   close();
-
-  Found found{.kind = Found::Kind::kPages};
-  if (free_pages < count) {
-    found.new_pages = count - free_pages;
-    if (found.new_pages > max_new_pages) return {};
-  }
-  // The smallest rooms first, so that the large ones stay whole for requests that need no mapping.
   std::sort(rooms.begin(), rooms.end(),
             [](const Room& a, const Room& b) { return a.count != b.count ? a.count < b.count : a.first < b.first; });
-  found.pages.reserve(count);
-  auto take = [&](const Room& room) {
-    for (PageNumber p = room.first; p < room.first + room.count && found.pages.size() < count; ++p)
-      found.pages.push_back(p);
-  };
-  for (const Room& room : rooms) take(room);
-  for (const Room& room : absent) take(room);
-  if (found.pages.size() < count) return {};
+  std::vector<PageNumber> pages;
+  for (const Room& room : rooms)
+    for (PageNumber p = room.first; p < room.first + room.count && pages.size() < at_most; ++p) pages.push_back(p);
+  return pages;
+}
+
+Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages) const {
+  const PageNumber count = PagesOf(granules);
+  std::vector<PageNumber> absent;
+  Found found;
+  found.pages = FreePages(stream, waits, count, &absent);
+  found.new_pages = count - static_cast<PageNumber>(found.pages.size());
+  if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};
+  found.pages.insert(found.pages.end(), absent.begin(), absent.begin() + found.new_pages);
   std::sort(found.pages.begin(), found.pages.end());
+  found.kind = Found::Kind::kPages;
+  return found;
+}
+
+Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) const {
+  const PageNumber count = PagesOf(granules);
+  ViewIndex best = kNoView;
+  std::vector<std::uint32_t> busy;
+  std::vector<std::uint32_t> fewest;
+  views_.VisitSizes(count, [&](ViewIndex index, const ViewTable::View& view) {
+    if (view.changing || view.pinned || view.live_blocks != 0 || !streams_.Executed(view.last_free)) return;
+    // With more pages to exchange, a view of the request's own, which is kept, soon pays for itself.
+    const std::size_t limit = best == kNoView ? count / 4 : fewest.size() - 1;
+    busy.clear();
+    for (std::uint32_t k = 0; k < count; ++k) {
+      if (RunUsable(GranulesInPage(view.pages[k], k, granules), stream, waits)) continue;
+      if (busy.size() == limit) return;
+      busy.push_back(k);
+    }
+    // Two kinds of iteration must not take turns in changing one view: where the pages that it had before would do now,
+    // each kind gets a view of its own.
+    std::size_t returning = 0;
+    for (const std::uint32_t k : busy) {
+      const bool had_other = k < view.former.size() && view.former[k] != view.pages[k];
+      returning += had_other && RunUsable(GranulesInPage(view.former[k], k, granules), stream, waits) ? 1 : 0;
+    }
+    if (returning * 2 >= busy.size() && !busy.empty()) return;
+    best = index;
+    fewest = busy;
+  });
+  if (best == kNoView) return {};
+  const ViewTable::View& view = views_[best];
+  std::vector<PageNumber> mine(view.pages);
+  std::sort(mine.begin(), mine.end());
+  std::vector<PageNumber> absent;
+  const std::vector<PageNumber> free = FreePages(stream, waits, count + static_cast<PageNumber>(mine.size()), &absent);
+  Found found;
+  found.kind = Found::Kind::kExchange;
+  found.view = best;
+  found.pages = view.pages;
+  auto next = free.begin();
+  for (const std::uint32_t k : fewest) {
+    while (next != free.end() && std::binary_search(mine.begin(), mine.end(), *next)) ++next;
+    if (next == free.end()) return {};
+    found.pages[k] = *next++;
+  }
+  found.exchanged = std::move(fewest);
   return found;
 }
 

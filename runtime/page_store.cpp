@@ -1,5 +1,6 @@
 #include "runtime/page_store.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace stalloc::runtime {
@@ -108,6 +109,36 @@ CUresult PageStore::MapView(std::size_t offset_bytes, std::span<const PageNumber
   cost_.map_calls.fetch_add(done, std::memory_order_relaxed);
   if (result == CUDA_SUCCESS) result = SetAccess(address, pages.size() * kPageBytes);
   if (result != CUDA_SUCCESS) UnmapView(offset_bytes, done);
+  return result;
+}
+
+CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::span<const PageNumber> pages,
+                                  std::span<const std::uint32_t> positions) noexcept {
+  Timer timer(cost_);
+  const CUdeviceptr address = views_ + offset_bytes;
+  std::size_t mapped = 0;
+  CUresult result = CUDA_SUCCESS;
+  for (const std::uint32_t k : positions) driver_.cuMemUnmap(address + k * kPageBytes, kPageBytes);
+  for (; mapped < positions.size() && result == CUDA_SUCCESS; ++mapped) {
+    const std::uint32_t k = positions[mapped];
+    result = driver_.cuMemMap(address + k * kPageBytes, kPageBytes, 0, handles_[pages[k]], 0);
+  }
+  if (result != CUDA_SUCCESS) --mapped;
+  // One call for each run of neighbouring positions.
+  for (std::size_t i = 0; i < positions.size() && result == CUDA_SUCCESS;) {
+    std::size_t j = i + 1;
+    while (j < positions.size() && positions[j] == positions[j - 1] + 1) ++j;
+    result = SetAccess(address + positions[i] * kPageBytes, (j - i) * kPageBytes);
+    i = j;
+  }
+  cost_.map_calls.fetch_add(mapped, std::memory_order_relaxed);
+  cost_.unmap_calls.fetch_add(positions.size(), std::memory_order_relaxed);
+  if (result == CUDA_SUCCESS) return result;
+  for (std::uint32_t k = 0; k < pages.size(); ++k) {
+    const auto position = std::find(positions.begin(), positions.end(), k);
+    if (position == positions.end() || static_cast<std::size_t>(position - positions.begin()) < mapped)
+      driver_.cuMemUnmap(address + k * kPageBytes, kPageBytes);
+  }
   return result;
 }
 

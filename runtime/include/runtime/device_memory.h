@@ -186,7 +186,7 @@ class DeviceMemory {
 
   // Under the lock.
   Who Resolve(std::optional<Order> order);
-  Fence FreeFence(StreamIndex stream) noexcept;
+  Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   bool TakePlanned(std::int32_t index, Granule granules, StreamIndex stream, Claim* claim);
   bool TakePersistent(std::uint64_t size_bytes, std::uint64_t call_site, Granule granules, StreamIndex stream,
                       Claim* claim);
@@ -197,7 +197,8 @@ class DeviceMemory {
   void ClaimRun(Run run, StreamIndex stream, Claim* claim);
   bool WithinLimit(PageNumber new_pages) const noexcept;
   void UndoClaim(const Claim& claim, StreamIndex stream);
-  void ReleaseBlock(CUdeviceptr address, const Block& block, Fence fence) noexcept;
+  // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
+  void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
   void Sweep();
   Allocation Publish(std::uint64_t size_bytes, const Who& who, std::uint64_t call_site, const Claim& claim,
                      bool planned);
@@ -214,6 +215,7 @@ class DeviceMemory {
   CUresult CarryWaits(Claim* claim, const Who& who);
   CUresult CarryNewPages(Claim* claim);
   CUresult CarryView(Claim* claim);
+  CUresult CarryExchange(Claim* claim);
   void RecordMarkers();
   void RecordMarker(StreamIndex stream);
   void PollMarkers();

@@ -15,12 +15,13 @@
 namespace stalloc::runtime {
 
 struct Found {
-  enum class Kind : std::uint8_t { kNothing, kRun, kView, kPages };
+  enum class Kind : std::uint8_t { kNothing, kRun, kView, kPages, kExchange };
   Kind kind = Kind::kNothing;
   Run run{};                        // kRun: granules to claim in the base range
   ViewIndex view = kNoView;         // kView: its first pages
-  std::vector<PageNumber> pages{};  // kPages: to be mapped as a new view
-  PageNumber new_pages = 0;         // how many of the pages do not exist yet
+  std::vector<PageNumber> pages{};  // kPages: to be mapped as a new view; kExchange: the view's pages from now on
+  std::vector<std::uint32_t> exchanged{};  // kExchange: the positions at which `pages` differs from the view
+  PageNumber new_pages = 0;                // how many of the pages do not exist yet
 
   explicit operator bool() const { return kind != Kind::kNothing; }
 };
@@ -43,6 +44,11 @@ class MemorySearch {
   // `max_new_pages` that do not exist yet. Only for requests of more than one page.
   Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages) const;
 
+  // A kept view most of whose pages are free, the others to be exchanged for free ones: for requests that differ a
+  // little from iteration to iteration, a few mappings instead of all. Only views whose last block's work is known to
+  // have executed, for their addresses are unmapped.
+  Found Exchange(Granule granules, StreamIndex stream, Waits waits) const;
+
   // Contiguous room with the fewest new pages, next to free memory where that helps; not below granule `from`.
   Found Grow(Granule granules, StreamIndex stream, Granule from) const;
 
@@ -51,6 +57,11 @@ class MemorySearch {
     if (fence.stream == kAbsent) return false;
     return waits == Waits::kYes || streams_.Behind(stream, fence);
   }
+
+  // Whole free pages that a request may use, out of the smallest rooms first: the large ones stay whole for requests
+  // that need no mapping. Sorted by room size, then address; `absent` receives pages that do not exist, by address.
+  std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most,
+                                    std::vector<PageNumber>* absent) const;
 
   // True if every granule of `run` is free, exists, and is usable.
   bool RunUsable(Run run, StreamIndex stream, Waits waits) const;

@@ -51,6 +51,11 @@ class PageStore {
   CUresult MapView(std::size_t offset_bytes, std::span<const PageNumber> pages) noexcept;
   void UnmapView(std::size_t offset_bytes, std::size_t page_count) noexcept;
 
+  // Exchanges single pages of a view: position k now shows pages[k], for every k in `positions`. If it fails, the
+  // view's mapping is undone as a whole.
+  CUresult ExchangePages(std::size_t offset_bytes, std::span<const PageNumber> pages,
+                         std::span<const std::uint32_t> positions) noexcept;
+
   const Cost& cost() const noexcept { return cost_; }
 
  private:

@@ -49,6 +49,11 @@ class StreamTable {
     return fence.position <= streams_[fence.stream].passed || fence.position <= clocks_[Cell(stream, fence.stream)];
   }
 
+  // Is all work before `fence` known to have executed?
+  bool Executed(Fence fence) const noexcept {
+    return fence.stream == kNoStream || fence.position <= streams_[fence.stream].passed;
+  }
+
   // `stream` is now ordered behind `fence`.
   void Order(StreamIndex stream, Fence fence) noexcept;
 

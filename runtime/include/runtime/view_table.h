@@ -27,7 +27,10 @@ class ViewTable {
     std::uint32_t witness = 0;  // the page that was busy when the view was last refused: looked at first
     std::uint32_t live_blocks = 0;
     std::uint64_t last_used = 0;
-    bool pinned = false;  // the plan in force has a slot here
+    Fence last_free;                 // when its last block was freed: until that has executed its addresses stay
+    std::vector<PageNumber> former;  // what `pages` were before the last exchange; empty: there was none
+    bool changing = false;           // some of its pages are being exchanged: not to be looked at
+    bool pinned = false;             // the plan in force has a slot here
   };
 
   explicit ViewTable(std::size_t range_bytes) : range_bytes_(range_bytes) {}
@@ -51,8 +54,15 @@ class ViewTable {
   ViewIndex Find(std::size_t page_count, Usable usable) {
     const auto end = by_pages_.upper_bound(page_count + page_count / 2);
     for (auto it = by_pages_.lower_bound(page_count); it != end; ++it)
-      if (usable(views_[it->second])) return it->second;
+      if (!views_[it->second].changing && usable(views_[it->second])) return it->second;
     return kNoView;
+  }
+
+  // Calls visit(ViewIndex, View&) for the kept views of as many pages as Find looks at.
+  template <typename Visit>
+  void VisitSizes(std::size_t page_count, Visit visit) {
+    const auto end = by_pages_.upper_bound(page_count + page_count / 2);
+    for (auto it = by_pages_.lower_bound(page_count); it != end; ++it) visit(it->second, views_[it->second]);
   }
 
   // Views that map any of the pages [first, first + count).

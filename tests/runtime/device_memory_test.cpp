@@ -1,0 +1,237 @@
+// DeviceMemory over the model driver: two live blocks never share a byte, memory is never reused before the work that
+// could still touch it, failures leave nothing behind, and it holds little more than what is live.
+#include "runtime/device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "model_driver.h"
+
+namespace stalloc::runtime {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+CUstream Stream(std::uintptr_t n) { return reinterpret_cast<CUstream>(n * 16); }
+DeviceMemory::Order On(std::uintptr_t n) { return {Stream(n), 0}; }
+
+class DeviceMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model::device = &device_;
+    api_ = model::Api();
+  }
+  void TearDown() override {
+    for (const std::string& error : device_.errors) ADD_FAILURE() << error;
+    DeviceMemory::captures_in_progress = 0;
+  }
+  std::unique_ptr<DeviceMemory> Make(MemoryPolicy policy = {}) {
+    auto memory = std::make_unique<DeviceMemory>(api_, 0, 0, policy);
+    EXPECT_EQ(memory->Initialise(), CUDA_SUCCESS);
+    return memory;
+  }
+
+  model::Device device_;
+  DriverApi api_;
+};
+
+struct Live {
+  CUdeviceptr address;
+  std::size_t bytes;
+  std::uint64_t number;
+};
+
+// Live blocks by the physical bytes they occupy, looked up through the model's mappings.
+void ExpectDisjoint(const model::Device& device, const std::vector<Live>& live) {
+  std::map<std::pair<std::uint64_t, std::size_t>, std::pair<std::size_t, std::uint64_t>> runs;  // (page, begin) -> end
+  for (const Live& block : live) {
+    for (CUdeviceptr page = block.address / model::kPage * model::kPage; page < block.address + block.bytes;
+         page += model::kPage) {
+      const auto mapped = device.mapped.find(page);
+      ASSERT_NE(mapped, device.mapped.end());
+      const std::size_t begin = std::max(page, block.address) - page;
+      const std::size_t end = std::min(page + model::kPage, block.address + block.bytes) - page;
+      const bool inserted = runs.emplace(std::pair{mapped->second, begin}, std::pair{end, block.number}).second;
+      ASSERT_TRUE(inserted) << "blocks share a byte";
+    }
+  }
+  for (auto it = runs.begin(); it != runs.end(); ++it) {
+    const auto next = std::next(it);
+    if (next == runs.end() || next->first.first != it->first.first) continue;
+    ASSERT_LE(it->second.first, next->first.second)
+        << "blocks " << it->second.second << " and " << next->second.second << " share a byte";
+  }
+}
+
+TEST_F(DeviceMemoryTest, ServesAlignedDisjointBlocksAndTakesThemBack) {
+  auto memory = Make();
+  const auto a = memory->Allocate(1000, On(0), 0);
+  const auto b = memory->Allocate(1000, On(0), 0);
+  ASSERT_EQ(a.result, CUDA_SUCCESS);
+  EXPECT_EQ(a.address % 512, 0u);
+  EXPECT_EQ(b.address - a.address, 1024u);
+  EXPECT_EQ(memory->Free(a.address + 512, On(0)), CUDA_ERROR_INVALID_VALUE) << "interior";
+  EXPECT_EQ(memory->Free(a.address, On(0)), CUDA_SUCCESS);
+  EXPECT_EQ(memory->Free(a.address, On(0)), CUDA_ERROR_INVALID_VALUE) << "double free";
+  const MemoryCounters counters = memory->Counters();
+  EXPECT_EQ(counters.live_bytes, 1000u);
+  EXPECT_EQ(counters.peak_live_bytes, 2000u);
+  EXPECT_EQ(counters.reserved_bytes, 2 * kMiB);
+}
+
+// Free pages  A.C.E  of a device that is full: a block of two pages fits nowhere, a view of two pages does.
+TEST_F(DeviceMemoryTest, StitchesFreePagesInsteadOfGrowing) {
+  auto memory = Make();
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
+  const auto stitched = memory->Allocate(6 * kMiB, On(0), 0);
+  ASSERT_EQ(stitched.result, CUDA_SUCCESS);
+  EXPECT_EQ(memory->Counters().reserved_bytes, 12 * kMiB) << "no page was added";
+  EXPECT_EQ(memory->Counters().views, 1u);
+  const auto mapped = memory->Counters().map_calls;
+  ASSERT_EQ(memory->Free(stitched.address, On(0)), CUDA_SUCCESS);
+  EXPECT_EQ(memory->Allocate(6 * kMiB, On(0), 0).address, stitched.address) << "the view was kept";
+  EXPECT_EQ(memory->Counters().map_calls, mapped);
+}
+
+TEST_F(DeviceMemoryTest, AnotherStreamWaitsOnlyWhenTheAlternativeIsMoreMemory) {
+  auto memory = Make();
+  const auto a = memory->Allocate(8 * kMiB, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  device_.Touch(Stream(1), a.address, 8 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  const auto b = memory->Allocate(8 * kMiB, On(2), 0);
+  device_.Touch(Stream(2), b.address, 8 * kMiB, b.number);
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u);
+  EXPECT_LE(memory->Counters().reserved_bytes, 12 * kMiB);
+}
+
+TEST_F(DeviceMemoryTest, OutOfMemoryLeavesNothingBehind) {
+  device_.total_bytes = 64 * kMiB;
+  auto memory = Make();
+  const auto a = memory->Allocate(40 * kMiB, On(0), 0);
+  ASSERT_EQ(a.result, CUDA_SUCCESS);
+  const MemoryCounters before = memory->Counters();
+  EXPECT_EQ(memory->Allocate(40 * kMiB, On(0), 0).result, CUDA_ERROR_OUT_OF_MEMORY);
+  const MemoryCounters after = memory->Counters();
+  EXPECT_EQ(after.live_bytes, before.live_bytes);
+  EXPECT_EQ(after.reserved_bytes, before.reserved_bytes);
+  EXPECT_EQ(device_.used_bytes, before.reserved_bytes);
+  EXPECT_EQ(memory->Allocate(24 * kMiB, On(0), 0).result, CUDA_SUCCESS) << "what is left can still be had";
+}
+
+TEST_F(DeviceMemoryTest, HonoursTheLimit) {
+  auto memory = Make({.growth = 1.0, .limit_bytes = 16 * kMiB});
+  EXPECT_EQ(memory->Allocate(16 * kMiB, On(0), 0).result, CUDA_SUCCESS);
+  EXPECT_EQ(memory->Allocate(512, On(0), 0).result, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_LE(device_.used_bytes, 16 * kMiB);
+}
+
+TEST_F(DeviceMemoryTest, TrimGivesIdlePagesBackOnceTheirWorkIsDone) {
+  auto memory = Make();
+  const auto a = memory->Allocate(32 * kMiB, On(0), 0);
+  const auto b = memory->Allocate(2 * kMiB, On(0), 0);
+  device_.Touch(Stream(0), a.address, 32 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(0)), CUDA_SUCCESS);
+  EXPECT_EQ(memory->Trim(0), 0u) << "the work that uses it is still queued";
+  device_.ExecuteAll();
+  EXPECT_EQ(memory->Trim(0), 32 * kMiB);
+  EXPECT_EQ(device_.used_bytes, 2 * kMiB);
+  EXPECT_EQ(memory->Counters().reserved_bytes, 2 * kMiB);
+  const auto c = memory->Allocate(32 * kMiB, On(0), 0);
+  ASSERT_EQ(c.result, CUDA_SUCCESS);
+  device_.Touch(Stream(0), c.address, 32 * kMiB, c.number);
+  device_.Touch(Stream(0), b.address, 2 * kMiB, b.number);
+}
+
+TEST_F(DeviceMemoryTest, AFreeDuringACaptureIsHeldBack) {
+  auto memory = Make();
+  const auto a = memory->Allocate(2 * kMiB, On(0), 0);
+  DeviceMemory::captures_in_progress = 1;
+  EXPECT_EQ(memory->Free(a.address, On(0)), CUDA_SUCCESS);
+  const auto b = memory->Allocate(2 * kMiB, On(0), 0);
+  EXPECT_NE(b.address, a.address) << "the capture may still use it";
+  DeviceMemory::captures_in_progress = 0;
+}
+
+// The handle of a destroyed stream comes back for a new one; memory freed on the old one must not look like its own.
+TEST_F(DeviceMemoryTest, ADestroyedStreamsMemoryIsNotLostAndNotEarly) {
+  auto memory = Make();
+  const auto a = memory->Allocate(8 * kMiB, On(1), 0);
+  device_.Touch(Stream(1), a.address, 8 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  memory->NoteStreamDestroyed(On(1));
+  const auto b = memory->Allocate(8 * kMiB, On(1), 0);
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u) << "the new stream waits for the old one's last work";
+  ASSERT_EQ(memory->Free(b.address, On(1)), CUDA_SUCCESS);
+  device_.ExecuteAll();
+  EXPECT_EQ(memory->ReleaseIdle(), 8 * kMiB) << "nothing of the old stream's was lost";
+}
+
+// Random programs: several streams that lag, frees on other streams and without a stream, waits of the program's own,
+// failures, trims. Whatever happens, the model finds no early reuse and no shared byte.
+class DeviceMemoryStress : public DeviceMemoryTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(DeviceMemoryStress, NeverSharesAByteAndNeverReusesEarly) {
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  auto pick = [&](std::size_t n) { return random() % n; };
+  const std::size_t streams = 1 + pick(4);
+  device_.total_bytes = 256 * kMiB;
+  auto memory = Make({.growth = 1.0 + 0.1 * static_cast<double>(pick(3)), .limit_bytes = ~std::uint64_t{0}});
+  std::vector<Live> live;
+  for (int step = 0; step < 1500; ++step) {
+    const std::uintptr_t s = pick(streams);
+    if (live.empty() || pick(100) < 52) {
+      static constexpr std::size_t kSizes[] = {1, 700, 4096, 300'000, 2 * kMiB, 3'000'000, 9 * kMiB, 17 * kMiB};
+      const std::size_t bytes = kSizes[pick(std::size(kSizes))] + pick(600);
+      if (pick(12) == 0) {
+        static constexpr const char* kFunctions[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuEventCreate",
+                                                     "cuEventRecord"};
+        device_.fail_function = kFunctions[pick(std::size(kFunctions))];
+        device_.fail_at = device_.calls[device_.fail_function] + 1 + pick(3);
+      }
+      const bool ordered = pick(20) != 0;
+      const auto made = ordered ? memory->Allocate(bytes, On(s), 0) : memory->Allocate(bytes, std::nullopt, 0);
+      device_.fail_function.clear();
+      if (made.result != CUDA_SUCCESS) continue;
+      // Without an order the block may be used on any stream at once.
+      const std::uintptr_t user = ordered ? s : pick(streams);
+      device_.Touch(Stream(user), made.address, bytes, made.number);
+      live.push_back({made.address, bytes, made.number});
+    } else {
+      const std::size_t i = pick(live.size());
+      const Live block = live[i];
+      live[i] = live.back();
+      live.pop_back();
+      if (pick(15) == 0) {
+        EXPECT_EQ(memory->Free(block.address, std::nullopt), CUDA_SUCCESS);
+      } else {
+        // The program orders the freeing stream behind every use, as CUDA asks of it.
+        for (std::uintptr_t other = 0; other < streams; ++other) {
+          if (other == s) continue;
+          CUevent event = nullptr;
+          api_.cuEventCreate(&event, 0);
+          api_.cuEventRecord(event, Stream(other));
+          memory->NoteEventRecorded(event, On(other));
+          api_.cuStreamWaitEvent(Stream(s), event, 0);
+          memory->NoteStreamWaits(On(s), event);
+        }
+        EXPECT_EQ(memory->Free(block.address, On(s)), CUDA_SUCCESS);
+      }
+    }
+    if (pick(4) == 0) device_.Execute(Stream(pick(streams)), 1 + pick(30));
+    if (pick(200) == 0) memory->Trim(pick(64) * kMiB);
+    if (pick(300) == 0) memory->ReleaseIdle();
+    if (step % 100 == 0) ExpectDisjoint(device_, live);
+    ASSERT_TRUE(device_.errors.empty()) << "seed " << GetParam() << " step " << step << ": " << device_.errors.front();
+  }
+  ExpectDisjoint(device_, live);
+  EXPECT_EQ(device_.used_bytes, memory->Counters().reserved_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, DeviceMemoryStress, ::testing::Range(1, 41));
+
+}  // namespace
+}  // namespace stalloc::runtime
