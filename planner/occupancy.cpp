@@ -95,29 +95,27 @@ std::pair<Bytes, Bytes> Occupancy::NextGap(Bytes from) {
 }
 
 Bytes Occupancy::FirstFit(const Block& block) {
-  Collect(block);
-  Bytes from = 0;
-  for (;;) {
-    const auto [begin, end] = NextGap(from);
-    if (end - begin >= block.size) return begin;
-    from = end;
-  }
+  Bytes offset = 0;
+  ForGaps(block, [&](Bytes begin, Bytes end) {
+    offset = begin;
+    return end - begin < block.size;
+  });
+  return offset;
 }
 
 Bytes Occupancy::BestFit(const Block& block) {
-  Collect(block);
   Bytes best = 0;
-  Bytes best_room = kUnlimited;
-  Bytes from = 0;
-  for (;;) {
-    const auto [begin, end] = NextGap(from);
-    if (end == kUnlimited) return best_room == kUnlimited ? begin : best;
-    if (end - begin >= block.size && end - begin < best_room) {
+  Bytes best_room = 0;
+  ForGaps(block, [&](Bytes begin, Bytes end) {
+    const Bytes room = end - begin;
+    const bool fits = room >= block.size && (end != kUnlimited || best_room == 0);
+    if (fits && (best_room == 0 || room < best_room)) {
       best = begin;
-      best_room = end - begin;
+      best_room = room;
     }
-    from = end;
-  }
+    return true;
+  });
+  return best;
 }
 
 }  // namespace stalloc::planner

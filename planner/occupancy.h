@@ -24,6 +24,18 @@ class Occupancy {
   void Clear();  // back to the fixed blocks alone
   void Add(Slots first, Slots last, Bytes begin, Bytes end);
 
+  // Visits the gaps open to `block` in rising order, as Visit(begin, end) -> whether to go on; the last gap reaches up
+  // to kUnlimited.
+  template <typename Visit>
+  void ForGaps(const Block& block, Visit visit) {
+    Collect(block);
+    for (Bytes from = 0;;) {
+      const auto [begin, end] = NextGap(from);
+      if (!visit(begin, end) || end == kUnlimited) return;
+      from = end;
+    }
+  }
+
   // Lowest position where `block` fits.
   Bytes FirstFit(const Block& block);
   // The lower end of the smallest gap where it fits; the open end above everything counts as the largest gap.

@@ -9,7 +9,7 @@
 namespace stalloc::planner {
 namespace {
 
-std::string Request_(std::size_t index) { return "request " + std::to_string(index); }
+std::string Name(std::size_t index) { return "request " + std::to_string(index); }
 
 bool Meet(__int128 begin_a, __int128 end_a, __int128 begin_b, __int128 end_b) {
   return begin_a < end_b && begin_b < end_a;
@@ -30,18 +30,25 @@ bool LiveTogether(const Request& a, const FixedBlock& b, Time period) {
   return false;
 }
 
+// Some bytes of a request: all of them, or those in one page.
+struct Piece {
+  std::size_t request;
+  Bytes begin;
+  Bytes end;
+};
+
 struct Event {
   __int128 time;
   bool is_begin;  // ends come first at equal times: lifetimes are half-open
-  std::size_t request;
+  std::size_t piece;
 };
 
-// Plays all begins and ends in order of time and keeps the live blocks by address. A circle is played as three turns of
+// Plays all begins and ends in order of time and keeps the live pieces by address. A circle is played as three turns of
 // a line, so that every pair that meets on the circle meets in the middle turn.
-std::optional<std::string> FindOverlap(const Problem& problem, const Placement& placement) {
+std::optional<std::string> FindOverlap(const Problem& problem, const std::vector<Piece>& pieces) {
   std::vector<Event> events;
-  for (std::size_t i = 0; i < problem.requests.size(); ++i) {
-    const Request& request = problem.requests[i];
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const Request& request = problem.requests[pieces[i].request];
     if (problem.period == 0) {
       events.push_back({request.begin, true, i});
       events.push_back({request.end, false, i});
@@ -60,26 +67,58 @@ std::optional<std::string> FindOverlap(const Problem& problem, const Placement& 
     if (a.time != b.time) return a.time < b.time;
     return a.is_begin < b.is_begin;
   });
-  std::map<Bytes, std::size_t> live;  // offset -> request
+  std::map<Bytes, std::size_t> live;  // begin -> piece
   for (const Event& event : events) {
-    const Bytes begin = placement.offsets[event.request];
-    const Bytes end = begin + problem.requests[event.request].size_bytes;
+    const Piece& piece = pieces[event.piece];
     if (!event.is_begin) {
-      live.erase(begin);
+      live.erase(piece.begin);
       continue;
     }
-    auto next = live.lower_bound(begin);
-    if (next != live.end() && next->first < end) {
-      return Request_(event.request) + " overlaps " + Request_(next->second);
+    auto next = live.lower_bound(piece.begin);
+    if (next != live.end() && next->first < piece.end) {
+      return Name(piece.request) + " overlaps " + Name(pieces[next->second].request);
     }
-    if (next != live.begin()) {
-      const auto previous = std::prev(next);
-      if (previous->first + problem.requests[previous->second].size_bytes > begin) {
-        return Request_(event.request) + " overlaps " + Request_(previous->second);
+    if (next != live.begin() && pieces[std::prev(next)->second].end > piece.begin) {
+      return Name(piece.request) + " overlaps " + Name(pieces[std::prev(next)->second].request);
+    }
+    live.emplace(piece.begin, event.piece);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> FindOverlapWithFixed(const Problem& problem, const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    for (std::size_t k = 0; k < problem.fixed.size(); ++k) {
+      const FixedBlock& block = problem.fixed[k];
+      const bool share =
+          Meet(piece.begin, piece.end, block.offset, static_cast<__int128>(block.offset) + block.size_bytes);
+      if (share && LiveTogether(problem.requests[piece.request], block, problem.period)) {
+        return Name(piece.request) + " overlaps fixed block " + std::to_string(k);
       }
     }
-    live.emplace(begin, event.request);
   }
+  return std::nullopt;
+}
+
+std::optional<std::string> FindMalformedRequest(const Problem& problem) {
+  if (problem.alignment_bytes == 0 || problem.period < 0) return "the problem is malformed";
+  for (std::size_t i = 0; i < problem.requests.size(); ++i) {
+    const Request& request = problem.requests[i];
+    if (request.size_bytes == 0 || request.end <= request.begin) return Name(i) + " is malformed";
+    if (problem.period > 0 && static_cast<__int128>(request.end) - request.begin > problem.period) {
+      return Name(i) + " lives longer than the period";
+    }
+  }
+  return std::nullopt;
+}
+
+// Checks one run of bytes on its own and notes it.
+std::optional<std::string> AddRun(const Problem& problem, std::size_t i, Bytes offset, std::vector<Piece>* pieces) {
+  const Bytes size = problem.requests[i].size_bytes;
+  if (offset % problem.alignment_bytes != 0) return Name(i) + " is not aligned";
+  if (offset > std::numeric_limits<Bytes>::max() - size) return Name(i) + " overflows";
+  if (offset + size > problem.capacity_bytes) return Name(i) + " ends above the capacity";
+  pieces->push_back({i, offset, offset + size});
   return std::nullopt;
 }
 
@@ -90,32 +129,46 @@ std::optional<std::string> FindViolation(const Problem& problem, const Placement
     return "placement has " + std::to_string(placement.offsets.size()) + " offsets for " +
            std::to_string(problem.requests.size()) + " requests";
   }
-  if (problem.alignment_bytes == 0 || problem.period < 0) return "the problem is malformed";
+  if (auto reason = FindMalformedRequest(problem)) return reason;
+  std::vector<Piece> pieces;
   Bytes height = 0;
   for (std::size_t i = 0; i < problem.requests.size(); ++i) {
-    const Request& request = problem.requests[i];
-    const Bytes offset = placement.offsets[i];
-    if (request.size_bytes == 0 || request.end <= request.begin) return Request_(i) + " is malformed";
-    if (problem.period > 0 && static_cast<__int128>(request.end) - request.begin > problem.period) {
-      return Request_(i) + " lives longer than the period";
-    }
-    if (offset % problem.alignment_bytes != 0) return Request_(i) + " is not aligned";
-    if (offset > std::numeric_limits<Bytes>::max() - request.size_bytes) return Request_(i) + " overflows";
-    if (offset + request.size_bytes > problem.capacity_bytes) return Request_(i) + " ends above the capacity";
-    height = std::max(height, offset + request.size_bytes);
-    for (std::size_t k = 0; k < problem.fixed.size(); ++k) {
-      const FixedBlock& block = problem.fixed[k];
-      const bool share = Meet(offset, static_cast<__int128>(offset) + request.size_bytes, block.offset,
-                              static_cast<__int128>(block.offset) + block.size_bytes);
-      if (share && LiveTogether(request, block, problem.period)) {
-        return Request_(i) + " overlaps fixed block " + std::to_string(k);
-      }
-    }
+    if (auto reason = AddRun(problem, i, placement.offsets[i], &pieces)) return reason;
+    height = std::max(height, pieces.back().end);
   }
   if (height != placement.height_bytes) {
     return "height is said to be " + std::to_string(placement.height_bytes) + " but is " + std::to_string(height);
   }
-  return FindOverlap(problem, placement);
+  if (auto reason = FindOverlapWithFixed(problem, pieces)) return reason;
+  return FindOverlap(problem, pieces);
+}
+
+std::optional<std::string> FindSlotViolation(const Problem& problem, const std::vector<Slot>& slots) {
+  if (slots.size() != problem.requests.size()) {
+    return std::to_string(slots.size()) + " slots for " + std::to_string(problem.requests.size()) + " requests";
+  }
+  if (auto reason = FindMalformedRequest(problem)) return reason;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].kind == Slot::Kind::kRun) {
+      if (auto reason = AddRun(problem, i, slots[i].offset_bytes, &pieces)) return reason;
+    } else if (slots[i].kind == Slot::Kind::kPaged) {
+      Bytes left = problem.requests[i].size_bytes;
+      for (const std::uint32_t page : slots[i].pages) {
+        const Bytes begin = page * kPageBytes;
+        const Bytes here = std::min(left, kPageBytes);
+        if (here == 0) return Name(i) + " has more pages than its size needs";
+        if (begin + here > problem.capacity_bytes) return Name(i) + " ends above the capacity";
+        pieces.push_back({i, begin, begin + here});
+        left -= here;
+      }
+      if (left > 0) return Name(i) + " has fewer pages than its size needs";
+    } else if (slots[i].kind != Slot::Kind::kNone) {
+      return Name(i) + " has a slot of an unknown kind";
+    }
+  }
+  if (auto reason = FindOverlapWithFixed(problem, pieces)) return reason;
+  return FindOverlap(problem, pieces);
 }
 
 }  // namespace stalloc::planner

@@ -26,6 +26,7 @@ struct SolveOptions {
   std::uint64_t seed = 1;
   unsigned threads = 1;    // 0: as many as the machine has
   double effort = 1.0;     // scales every search budget; 0: the quickest answer only (one pass)
+  Bytes good_enough_bytes = 0;  // a height that ends the search: below it nothing is gained (the edge of a page, say)
   std::stop_token stop{};  // asked for between small steps
   std::function<void(const SolveProgress&)> progress{};  // called on the calling thread, a few times a second at most
 };

@@ -4,8 +4,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/model.h"
+#include "planner/plan.h"
 
 namespace stalloc::planner {
 
@@ -16,5 +18,10 @@ namespace stalloc::planner {
 //   - height_bytes is the largest offset + size, and not above the capacity.
 // O((n + f) log n + n f) for n requests and f fixed blocks.
 std::optional<std::string> FindViolation(const Problem& problem, const Placement& placement);
+
+// The same for slots, byte for byte within the pages: a paged request owns its pages whole but for the last one, of
+// which it owns as much as is left of its size. Requests without a slot own nothing. The alignment counts for runs;
+// pages are aligned to their own size.
+std::optional<std::string> FindSlotViolation(const Problem& problem, const std::vector<Slot>& slots);
 
 }  // namespace stalloc::planner
