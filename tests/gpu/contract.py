@@ -42,7 +42,7 @@ def main():
         return device.SKIPPED
     os.makedirs(arguments.out, exist_ok=True)
     native = allocators.clean_environment()
-    columns = {} if gpu else {"native": native, "shim": allocators.preload(dict(native), arguments.lib)}
+    columns = {} if gpu else {"native": native, "shim": allocators.environment_for("stalloc1", arguments.lib)}
     if arguments.sim:
         columns["simulated"] = {**native, "LD_LIBRARY_PATH": os.path.abspath(arguments.sim)}
     answers, logs, failures = {}, [], []

@@ -62,7 +62,8 @@ int main() {
   cudaMemPool_t pool = nullptr;
   CHECK_CUDA(cudaDeviceGetDefaultMemPool(&pool, 1));
   cudaMemAccessDesc access = {};
-  access.location = {cudaMemLocationTypeDevice, {0}};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = 0;
   access.flags = cudaMemAccessFlagsProtReadWrite;
   CHECK_CUDA(cudaMemPoolSetAccess(pool, &access, 1));
   std::uint32_t* const pooled = Filled(1, true, 5);
