@@ -17,8 +17,8 @@ from harness import allocators, child, device, shim
 class SummaryLine(unittest.TestCase):
     def test_reads_figures_and_rank(self):
         text = (
-            "noise\nstalloc[123 r1] peak live 14.5 GiB, peak reserved 14.75 GiB, fragmentation 1.69 %: "
-            "120,331 planned, 3201 online, 17 passed through\nstalloc[123 r1] warning: something\n"
+            "noise\nstalloc[123 r1] peak live 14.5 GiB, peak reserved 14.75 GiB, fragmentation 1.69 %; requests: "
+            "120331 (97.4 %) planned, 3201 online, 17 passed through\nstalloc[123 r1] warning: something\n"
         )
         (line,) = shim.summary_lines(text)
         self.assertEqual(line["who"], "123 r1")
@@ -28,10 +28,13 @@ class SummaryLine(unittest.TestCase):
         self.assertEqual((line["planned"], line["online"], line["passed_through"]), (120331, 3201, 17))
         self.assertEqual(shim.other_lines(text), ["stalloc[123 r1] warning: something"])
 
-    def test_reads_label_before_number(self):
-        text = "stalloc[9] peak live 100 MiB, reserved 101 MiB, fragmentation 1.0 %, planned 500, online 20, passed through 3"
+    def test_nothing_served_and_several_devices(self):
+        text = (
+            "stalloc[9] peak live 0 B, peak reserved 0 B, fragmentation 0.00 % on 2 devices; "
+            "requests: 0 planned, 0 online, 3 passed through; out of memory 4 times"
+        )
         (line,) = shim.summary_lines(text)
-        self.assertEqual((line["planned"], line["online"], line["passed_through"]), (500, 20, 3))
+        self.assertEqual((line["planned"], line["online"], line["passed_through"]), (0, 0, 3))
 
     def test_silence_is_no_figure(self):
         figures = shim.figures_of("nothing here", None)
@@ -46,15 +49,20 @@ class Statistics(unittest.TestCase):
             file.flush()
             return shim.figures_of("", file.name)
 
-    def test_bytes_make_the_fragmentation(self):
-        figures = self.read(json.dumps({"devices": [{"peak_live_bytes": 990, "peak_reserved_bytes": 1000}]}))
+    def test_figures_of_the_format(self):
+        total = {"peak_live_bytes": 990, "peak_reserved_bytes": 1000, "planned_requests": 36, "online_requests": 64}
+        total.update(planned_bytes=60, online_bytes=30, map_calls=7)
+        process = {"passed_through_requests": 2, "passed_through_bytes": 10}
+        figures = self.read(json.dumps({"format": "stalloc-statistics", "version": 1, "total": total, "process": process}))
         self.assertAlmostEqual(figures["fragmentation"], 0.01)
+        self.assertAlmostEqual(figures["planned_share"], 0.36)
+        self.assertEqual((figures["passed_through"], figures["map_calls"]), (2, 7))
+        self.assertAlmostEqual(shim.bytes_share(figures), 0.9)
 
-    def test_share_after_the_sixth_iteration(self):
-        iterations = [{"planned": 0, "online": 10}] * 6 + [{"planned": 9, "online": 1}] * 4 + [{"planned": 0, "online": 5}]
-        figures = self.read(json.dumps({"planned": 36, "online": 69, "iterations": iterations}))
-        self.assertAlmostEqual(figures["planned_share_after_6"], 0.9)
-        self.assertAlmostEqual(figures["planned_share"], 36 / 105)
+    def test_share_beyond_the_beginning(self):
+        share = shim.share_of_later_requests({"planned": 95, "online": 65}, {"planned": 5, "online": 55})
+        self.assertAlmostEqual(share, 0.9)
+        self.assertIsNone(shim.share_of_later_requests({"planned": 95}, {"planned": 5, "online": 55}))
 
     def test_a_broken_file_is_no_figure(self):
         self.assertIsNone(self.read("{").get("peak_live_bytes"))

@@ -2,13 +2,15 @@
 """Runs the workloads under every allocator, in turn and in one call, and compares them.
 
 Each run is a process of its own. For a workload the allocators follow one another directly, so that a drift of the
-machine meets all of them; the comparison is always with `default` of the same round. Three kinds of reading:
+machine meets all of them; the comparison is always with `default` of the same round. What is read:
 
   counters  1 - peak allocated / peak reserved, from PyTorch's counters for the peers and from the shim's own
             statistics for stalloc;
   outside   1 - peak allocated / (highest device use that NVML showed while the process ran - what is not the
             allocator's). The latter is read per workload from the default run, at the end of its steps: device use less
             PyTorch's reserve, that is context, loaded kernels and the libraries' own memory;
+  planned   of a stalloc run's requests; with --after-six also of those after step six: the counts of the whole run less
+            those of a run of six steps (the same program, so the same requests);
   step      median over steps of (time / default's time of the same step), after the warm-up: steps of one index do the
             same work under every allocator, also where sizes change from step to step.
 
@@ -20,6 +22,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -31,6 +34,7 @@ from harness.child import Child, tail
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STATIC = ("gpt2", "llama_rc", "resnet50", "moe")
+SHORT = 6  # steps of a short run: the plan must be in force by then
 KINDS = STATIC + ("vpp", "bert_var", "eval_mix", "side_streams", "lora", "gnn", "detection")
 
 
@@ -48,6 +52,7 @@ def parse():
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the stalloc runs")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run of the harness")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--after-six", action="store_true", help="stalloc: a run of six steps more, for 'after 6 %%'")
     parser.add_argument("--no-prestart", action="store_true", help="do not start the next process while one runs")
     arguments = parser.parse_args()
     names = {"all": KINDS, "four": STATIC}.get(arguments.workloads) or arguments.workloads.split(",")
@@ -68,16 +73,23 @@ class Bench:
         self.idle_bytes = self.nvml.used_bytes() or 0
         self.started = time.monotonic()
         self.durations, self.results, self.left_out, self.logs = {}, [], [], []
+        self.beginnings = {}  # (workload, allocator, repeat) -> the shim's figures after six steps
 
-    def prepare(self, workload, allocator, repeat):
+    def plan_path(self, workload, allocator, repeat, short):
+        """stalloc2 finds what stalloc1 left; a short run has a plan file of its own, so as not to disturb them."""
+        whole = os.path.join(self.directory, f"{workload}.{repeat}.plan")
+        return f"{whole}.{allocator}.short" if short else whole
+
+    def prepare(self, workload, allocator, repeat, short):
         """Starts the process of one run, gated."""
-        name = f"{workload}.{allocator}.{repeat}"
+        name = f"{workload}.{allocator}.{repeat}" + (".six" if short else "")
         paths = {kind: os.path.join(self.directory, f"{name}.{kind}.json") for kind in ("record", "stats")}
-        plan = os.path.join(self.directory, f"{workload}.{repeat}.plan")
+        plan = self.plan_path(workload, allocator, repeat, short)
+        steps = SHORT if short else self.arguments.steps
         extra = dict(pair.split("=", 1) for pair in self.arguments.env) if allocator in allocators.STALLOC else {}
         environment = allocators.environment_for(allocator, self.arguments.lib, plan, paths["stats"], extra)
         command = [sys.executable, os.path.join(HERE, "scripts", f"{workload}.py"), "--gate"]
-        command += ["--steps", str(self.arguments.steps), "--warmup", str(self.arguments.warmup)]
+        command += ["--steps", str(steps), "--warmup", str(self.arguments.warmup)]
         command += ["--out", paths["record"], "--device", self.arguments.device] + ["--tiny"] * self.arguments.tiny
         return Child(command, environment, self.directory, name, gated=True), paths
 
@@ -86,14 +98,18 @@ class Bench:
         return left > self.durations.get(workload, 10.0) * 1.2
 
     def measure(self, run, prepared, after_release):
-        workload, allocator, repeat = run
+        workload, allocator, repeat, short = run
         child, paths = prepared
+        whole_plan = self.plan_path(workload, allocator, repeat, False)
+        if short and allocator == "stalloc2" and os.path.exists(whole_plan):
+            shutil.copyfile(whole_plan, self.plan_path(workload, allocator, repeat, True))
         device.wait_until_idle(self.nvml, self.idle_bytes)
         with device.Sampler([self.nvml]) as sampler:
             child.release()
             upcoming = after_release()
             code, seconds = child.wait(self.arguments.timeout)
-        self.durations[workload] = max(seconds, self.durations.get(workload, 0))
+        if not short:
+            self.durations[workload] = max(seconds, self.durations.get(workload, 0))
         result = {"workload": workload, "allocator": allocator, "repeat": repeat, "exit": code, "seconds": seconds}
         result["outside_peak_bytes"] = sampler.peak_bytes[0]
         result["outside_samples"] = sampler.samples
@@ -104,7 +120,10 @@ class Bench:
             result["record"] = None
         if allocator in allocators.STALLOC:
             result["shim"] = shim.figures_of(child.stderr(), paths["stats"])
-        self.results.append(result)
+        if short:
+            self.beginnings[workload, allocator, repeat] = result["shim"]
+        else:
+            self.results.append(result)
         self.logs.append(f"=== {child.name}: exit {code}, {seconds:.1f} s\n{tail(child.stdout(), 4)}\n{tail(child.stderr())}")
         median = (result["record"] or {}).get("median_step_ms")
         state = "ok" if code == 0 else "TIMED OUT" if code is None else f"EXIT {code}"
@@ -114,13 +133,17 @@ class Bench:
         return upcoming
 
     def run_all(self):
-        runs = [
-            (w, a, r) for r in range(self.arguments.repeat) for w in self.arguments.workloads for a in self.arguments.allocators
-        ]
+        runs = []
+        for repeat in range(self.arguments.repeat):
+            for workload in self.arguments.workloads:
+                for allocator in self.arguments.allocators:
+                    runs.append((workload, allocator, repeat, False))
+                    if self.arguments.after_six and allocator in allocators.STALLOC:
+                        runs.append((workload, allocator, repeat, True))
         upcoming = None
         for i, run in enumerate(runs):
             if not self.enough_time(run[0]):
-                self.left_out = [".".join(map(str, x)) for x in runs[i:]]
+                self.left_out = [".".join(map(str, x[:3])) + (".six" if x[3] else "") for x in runs[i:]]
                 if upcoming:
                     upcoming[0].kill()
                 break
@@ -236,6 +259,9 @@ def main():
         bench.run_all()
     bases = {(r["workload"], r["repeat"]): r for r in bench.results if r["allocator"] == "default"}
     for result in bench.results:
+        beginning = bench.beginnings.get((result["workload"], result["allocator"], result["repeat"]))
+        if beginning:
+            result["shim"]["planned_share_after_6"] = shim.share_of_later_requests(result["shim"], beginning)
         compare(result, bases.get((result["workload"], result["repeat"])))
     rows = [row_of(result) for result in bench.results]
     mean_header, mean_rows = averages(bench.results)

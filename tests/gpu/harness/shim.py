@@ -1,6 +1,6 @@
 """What the shim itself says: its summary line on stderr and its statistics file.
 
-Read tolerantly, because these harnesses also compare older builds: a figure that is not there is None, never a guess.
+A figure that is not there is None, never a guess.
 """
 
 import json
@@ -11,14 +11,13 @@ _LINE = re.compile(r"^stalloc\[(?P<who>[^\]]*)\] .*fragmentation.*$", re.M)
 
 
 def _bytes(text, label):
-    match = re.search(label + r"\D{0,12}?([\d.,]+)\s*([KMGT]iB|B)\b", text, re.I)
-    return int(float(match[1].replace(",", "")) * _UNITS[match[2]]) if match else None
+    match = re.search(label + r" ([\d.]+) ([KMGT]iB|B)\b", text)
+    return int(float(match[1]) * _UNITS[match[2]]) if match else None
 
 
 def _count(text, label):
-    match = re.search(r"(\d[\d,]*)(?<!,)(?:\s*\([^)]*\))?\s+(?:requests?\s+)?" + label, text, re.I)
-    match = match or re.search(label + r"\s*[:=]?\s*([\d,]+)", text, re.I)
-    return int(match[1].replace(",", "")) if match else None
+    match = re.search(r"(\d+)(?: \([^)]*\))? " + label, text)
+    return int(match[1]) if match else None
 
 
 def summary_lines(stderr):
@@ -26,17 +25,17 @@ def summary_lines(stderr):
     found = []
     for match in _LINE.finditer(stderr):
         line = match[0]
-        percent = re.search(r"fragmentation\D{0,6}([\d.]+)\s*%", line) or re.search(r"([\d.]+)\s*% fragmentation", line)
+        percent = re.search(r"fragmentation ([\d.]+) %", line)
         found.append(
             {
                 "line": line[:400],
                 "who": match["who"],
                 "peak_live_bytes": _bytes(line, "peak live"),
-                "peak_reserved_bytes": _bytes(line, "(?:peak )?reserved"),
+                "peak_reserved_bytes": _bytes(line, "peak reserved"),
                 "fragmentation": float(percent[1]) / 100 if percent else None,
                 "planned": _count(line, "planned"),
                 "online": _count(line, "online"),
-                "passed_through": _count(line, r"passed(?: through)?"),
+                "passed_through": _count(line, "passed through"),
             }
         )
     return found
@@ -47,45 +46,21 @@ def other_lines(stderr):
     return [line[:300] for line in stderr.splitlines() if line.startswith("stalloc[") and not _LINE.match(line)]
 
 
-def _find(node, names):
-    """The first value under one of `names`, breadth first, anywhere in a JSON tree."""
-    level = [node]
-    while level:
-        following = []
-        for item in level:
-            if isinstance(item, dict):
-                for name in names:
-                    if isinstance(item.get(name), (int, float)) and not isinstance(item[name], bool):
-                        return item[name]
-                following += item.values()
-            elif isinstance(item, list):
-                following += item
-        level = following
-    return None
-
-
-def _iterations(node):
-    """The list of per-iteration counts, where the statistics have one: [{planned, online, ...}, ...]."""
-    if isinstance(node, list) and len(node) > 1 and all(isinstance(x, dict) for x in node):
-        if all(_find(x, _NAMES["planned"]) is not None for x in node):
-            return node
-    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        found = _iterations(child)
-        if found:
-            return found
-    return None
-
-
-_NAMES = {
-    "planned": ("planned", "planned_requests", "served_planned", "requests_planned"),
-    "online": ("online", "online_requests", "served_online", "requests_online"),
-    "passed_through": ("passed_through", "passed_through_requests", "requests_passed_through", "passed"),
-    "peak_live_bytes": ("peak_live_bytes", "live_peak_bytes", "used_high_bytes"),
-    "peak_reserved_bytes": ("peak_reserved_bytes", "reserved_peak_bytes", "reserved_high_bytes"),
-    "map_calls": ("map_calls", "mapped_handles", "maps"),
-    "map_us": ("map_us", "map_microseconds", "mapping_us"),
-    "inserted_waits": ("inserted_waits", "stream_waits", "waits_inserted"),
+# Figures of the statistics file (format "stalloc-statistics") under the names used here.
+_TOTAL = {
+    "peak_live_bytes": "peak_live_bytes",
+    "peak_reserved_bytes": "peak_reserved_bytes",
+    "planned": "planned_requests",
+    "online": "online_requests",
+    "planned_bytes": "planned_bytes",
+    "online_bytes": "online_bytes",
+    "map_calls": "map_calls",
+    "map_us": "map_us",
+    "inserted_waits": "waits_inserted",
+    "plans": "plans_installed",
+    "iterations": "iterations",
 }
+_PROCESS = {"passed_through": "passed_through_requests", "passed_through_bytes": "passed_through_bytes"}
 
 
 def read_statistics(path):
@@ -93,19 +68,32 @@ def read_statistics(path):
     try:
         with open(path) as file:
             raw = json.load(file)
-    except (OSError, ValueError):
+        if raw.get("format") != "stalloc-statistics":
+            return {}
+        figures = {name: raw["total"].get(key) for name, key in _TOTAL.items()}
+        figures.update({name: raw["process"].get(key) for name, key in _PROCESS.items()})
+    except (OSError, ValueError, AttributeError, KeyError):
         return {}
-    figures = {name: _find(raw, names) for name, names in _NAMES.items()}
-    iterations = _iterations(raw)
-    if iterations and len(iterations) > 6:
-        # Without the first six: what a steady step is served. The last one may be the end of the program.
-        counted = iterations[6:-1] or iterations[6:]
-        planned = sum(_find(x, _NAMES["planned"]) for x in counted)
-        online = sum(_find(x, _NAMES["online"]) or 0 for x in counted)
-        if planned + online:
-            figures["planned_share_after_6"] = planned / (planned + online)
     figures["raw"] = raw
     return figures
+
+
+def share_of_later_requests(whole, beginning):
+    """The planned share of what `whole` served beyond `beginning`, the same program stopped early; None if unknown."""
+    counts = [figures.get(key) for figures in (whole, beginning) for key in ("planned", "online")]
+    if any(count is None for count in counts):
+        return None
+    planned, online = counts[0] - counts[2], counts[1] - counts[3]
+    return planned / (planned + online) if planned >= 0 and online >= 0 and planned + online > 0 else None
+
+
+def bytes_share(figures):
+    """Bytes served of all bytes asked for, None where the statistics do not say."""
+    served = [figures.get(key) for key in ("planned_bytes", "online_bytes")]
+    passed = figures.get("passed_through_bytes")
+    if None in served or passed is None or sum(served) + passed == 0:
+        return None
+    return sum(served) / (sum(served) + passed)
 
 
 def figures_of(stderr, statistics_path):
