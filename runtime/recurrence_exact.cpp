@@ -3,6 +3,7 @@
 // A training step is full of repetition: layers, micro-batches, the optimizer's loop over parameters. What sets the
 // iteration apart is that its blocks' lifetimes close: at its end nothing is left that was not there at its beginning.
 #include <algorithm>
+#include <cstdlib>
 
 #include "recurrence_period.h"
 
@@ -32,8 +33,10 @@ std::vector<std::uint32_t> CommonSuffixes(std::span<const std::uint64_t> tokens)
   return z;
 }
 
-// Whether requests [from, from + length) were all freed within `length` requests, but for a trifle.
+// Whether requests [from, from + length) were all freed within `length` requests, and nothing else was, but for a
+// trifle.
 bool Closes(std::span<const Request> requests, std::size_t from, std::size_t length, std::size_t repeats) {
+  if (repeats >= kRepeatsOverOpen) return true;
   std::int64_t open_bytes = 0, lowest = requests[from].live_bytes, highest = lowest;
   for (std::size_t i = from; i < from + length; ++i) {
     lowest = std::min(lowest, requests[i].live_bytes);
@@ -41,7 +44,8 @@ bool Closes(std::span<const Request> requests, std::size_t from, std::size_t len
     // The last request of the window may have followed at once: what is freed after it is not known.
     if (requests[i].end > requests[i + length].begin) open_bytes += static_cast<std::int64_t>(requests[i].size_bytes);
   }
-  return open_bytes * kOpenShare <= highest - lowest || repeats >= kRepeatsOverOpen;
+  const std::int64_t change = std::abs(requests[from + length].live_bytes - requests[from].live_bytes);
+  return std::max(open_bytes, change) * kOpenShare <= highest - lowest;
 }
 
 // Whether something larger is under way: blocks of earlier repeats that are still held, although in the later ones the

@@ -18,6 +18,30 @@ inline std::uint64_t Mix(std::uint64_t a, std::uint64_t b) noexcept {
   return x ^ (x >> 32);
 }
 
+// How many requests ago the same size was last requested, at most kReach; 0: not. The way in which sizes repeat stays
+// the same where the sizes themselves change from iteration to iteration.
+class RepeatDistance {
+ public:
+  static constexpr std::uint32_t kReach = 16;
+
+  // The distance of a request with this `key`, which becomes the last one.
+  std::uint32_t Next(std::uint64_t key) noexcept {
+    const std::uint32_t distance = Of(key);
+    Add(key);
+    return distance;
+  }
+  std::uint32_t Of(std::uint64_t key) const noexcept {
+    for (std::uint32_t back = 1; back <= kReach; ++back)
+      if (last_[(count_ - back) % kReach] == key) return back;
+    return 0;
+  }
+  void Add(std::uint64_t key) noexcept { last_[count_++ % kReach] = key; }
+
+ private:
+  std::uint64_t last_[kReach] = {};
+  std::uint32_t count_ = kReach;
+};
+
 class PositionIndex {
  public:
   PositionIndex() = default;

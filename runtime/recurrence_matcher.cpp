@@ -3,6 +3,7 @@
 //
 // Under the device's lock, but for Prepare. Only Prepare (and SetPattern through it) allocates.
 #include <algorithm>
+#include <bit>
 
 #include "recurrence_prepared.h"
 #include "runtime/recurrence.h"
@@ -11,8 +12,11 @@ namespace stalloc::runtime {
 
 namespace {
 
-// Marks a matcher that has not found its place yet.
-constexpr std::uint32_t kNotInStep = 1u << 30;
+// What a match of a size is worth where the size is the only one of its kind, and the most that is taken off for each
+// doubling of its frequency. See the scores in recurrence_search.cpp.
+constexpr std::int32_t kSizeWeight = 16;
+constexpr std::int32_t kMostTakenOff = 8;
+constexpr std::int32_t kSiteWeight = 8;
 
 }  // namespace
 
@@ -21,6 +25,7 @@ Matcher::Prepared::Prepared(const Pattern& pattern)
   entries.reserve(pattern.requests.size());
   std::vector<std::uint64_t> hashes;
   hashes.reserve(pattern.requests.size());
+  recurrence::RepeatDistance repeat_distance;
   for (const PatternRequest& request : pattern.requests) {
     Entry entry;
     entry.key = Matcher::Key(request.size_bytes, request.stream);
@@ -28,42 +33,42 @@ Matcher::Prepared::Prepared(const Pattern& pattern)
     entry.size_bytes = request.size_bytes;
     entry.stream = request.stream;
     entry.size_varies = request.size_varies;
+    entry.repeat_distance = repeat_distance.Next(entry.key);
     if (!request.size_varies)
       entry.token = SizedToken(entry.key, request.call_site);
     else if (request.call_site != 0)
       entry.token = UnsizedToken(request.stream, request.call_site);
+    else
+      entry.token = RepeatToken(request.stream, entry.repeat_distance);
     entries.push_back(entry);
     hashes.push_back(entry.token);
   }
   by_token = recurrence::PositionIndex(hashes);
 
+  for (Entry& entry : entries) {
+    const auto often = static_cast<std::uint32_t>(by_token.Find(entry.token).size());
+    entry.weight = kSizeWeight - std::min(static_cast<std::int32_t>(std::bit_width(often)) - 1, kMostTakenOff);
+    if (entry.call_site != 0) entry.weight += kSiteWeight;
+  }
+
   // A context wraps around: the first requests of an iteration follow the last ones of the iteration before.
-  auto index_runs = [&](std::uint32_t length) {
-    const std::uint32_t count = size();
-    for (std::uint32_t i = 0; i < count; ++i) {
-      std::uint64_t hash = length;
-      for (std::uint32_t back = length; back-- > 0;) {
-        const std::uint64_t token = entries[(i + std::uint64_t{length} * count - back) % count].token;
-        if (token == 0) {
-          hash = 0;
-          break;
-        }
-        hash = recurrence::Mix(hash, token) | 1;
-      }
-      hashes[i] = hash;
+  const std::uint32_t count = size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::uint64_t hash = 1;
+    for (std::uint32_t back = kContext; back-- > 0 && hash != 0;) {
+      const std::uint64_t token = entries[(i + std::uint64_t{kContext} * count - back) % count].token;
+      hash = token == 0 ? 0 : recurrence::Mix(hash, token) | 1;
     }
-    return recurrence::PositionIndex(hashes);
-  };
-  by_short_context = index_runs(kShortContext);
-  by_long_context = index_runs(kLongContext);
+    hashes[i] = hash;
+  }
+  by_context = recurrence::PositionIndex(hashes);
 }
 
-std::uint64_t Matcher::Prepared::TokenOf(std::uint64_t key, std::uint32_t stream,
-                                         std::uint64_t call_site) const noexcept {
+std::uint64_t Matcher::Prepared::TokenOf(std::uint64_t key, std::uint32_t stream, std::uint64_t call_site,
+                                         std::uint32_t distance) const noexcept {
   const std::uint64_t sized = SizedToken(key, call_site);
-  if (call_site == 0 || !by_token.Find(sized).empty()) return sized;
-  const std::uint64_t unsized_token = UnsizedToken(stream, call_site);
-  return by_token.Find(unsized_token).empty() ? sized : unsized_token;
+  if (!by_token.Find(sized).empty()) return sized;
+  return call_site != 0 ? UnsizedToken(stream, call_site) : RepeatToken(stream, distance);
 }
 
 void Matcher::PreparedDeleter::operator()(Prepared* prepared) const noexcept { delete prepared; }
@@ -79,8 +84,9 @@ Matcher::~Matcher() = default;
 Matcher::PreparedPattern Matcher::Install(PreparedPattern pattern, std::uint64_t next_block) noexcept {
   pattern_.swap(pattern);
   cursor_ = 0;
-  misses_ = kNotInStep;
-  resume_for_ = 0;
+  misses_ = recent_misses_ = 0;
+  last_place_ = kNowhere;
+  searching_ = false;
   epoch_ = 1;
   requests_seen_ = requests_matched_ = 0;
   whole_ = false;
@@ -89,10 +95,12 @@ Matcher::PreparedPattern Matcher::Install(PreparedPattern pattern, std::uint64_t
   match_rate_.store(1.0, std::memory_order_relaxed);
   if (pattern_ != nullptr) {
     std::fill(pattern_->used_in.begin(), pattern_->used_in.end(), 0);
-    if (pattern_->exact && next_block != kUnknownBlock && next_block >= pattern_->first_block) {
+    if (next_block != kUnknownBlock && next_block >= pattern_->first_block) {
       cursor_ = static_cast<std::uint32_t>((next_block - pattern_->first_block) % pattern_->size());
       whole_ = cursor_ == 0;
     }
+    // Numbers of requests that vary make that a guess.
+    if (!pattern_->exact) BeginSearch(static_cast<std::int32_t>(cursor_));
   }
   Aim();
   return pattern;
@@ -102,10 +110,11 @@ void Matcher::SetPattern(const Pattern& pattern, std::uint64_t next_block) { Ins
 
 void Matcher::Clear() { Install(nullptr); }
 
-// Publishes the request at the cursor as the one expected.
+// Publishes the request at the cursor as the one expected. While the place is searched for none is: every request's
+// call site helps then.
 void Matcher::Aim() noexcept {
   std::uint64_t key = kNever;
-  if (pattern_ != nullptr) {
+  if (pattern_ != nullptr && !searching_) {
     const Prepared::Entry& entry = pattern_->entries[cursor_];
     if (!entry.size_varies && entry.key != kNever - 1) key = entry.key;
     expected_site_ = entry.call_site;
@@ -115,17 +124,16 @@ void Matcher::Aim() noexcept {
 
 std::int32_t Matcher::TakeExpected() noexcept {
   ++requests_seen_;
-  return Take(cursor_);
+  return Take(cursor_, pattern_->entries[cursor_].key);
 }
 
 // Hands out `position` and goes on to the first request behind it that is still to come.
-std::int32_t Matcher::Take(std::uint32_t position) noexcept {
+std::int32_t Matcher::Take(std::uint32_t position, std::uint64_t key) noexcept {
   Prepared& pattern = *pattern_;
   pattern.used_in[position] = epoch_;
-  Remember(pattern.entries[position].token);
+  Remember(pattern.entries[position].token, key);
   ++requests_matched_;
   misses_ = 0;
-  if (resume_for_ != 0) --resume_for_;
   cursor_ = position + 1;
   while (cursor_ < pattern.size() && pattern.used_in[cursor_] == epoch_) ++cursor_;
   if (cursor_ == pattern.size()) CloseIteration();
@@ -141,11 +149,16 @@ void Matcher::CloseIteration() noexcept {
   whole_ = true;
   requests_seen_ = requests_matched_ = 0;
   cursor_ = 0;
-  resume_for_ = 0;
+  base_ -= static_cast<std::int32_t>(pattern_->size());
+  if (last_place_ != kNowhere) last_place_ -= static_cast<std::int32_t>(pattern_->size());
   ++epoch_;
   iterations_.store(iterations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void Matcher::Remember(std::uint64_t token) noexcept { history_[history_length_++ % kHistory] = token; }
+void Matcher::Remember(std::uint64_t token, std::uint64_t key) noexcept {
+  history_[history_length_ % kHistory] = token;
+  recent_keys_[history_length_ % kHistory] = key;
+  ++history_length_;
+}
 
 }  // namespace stalloc::runtime

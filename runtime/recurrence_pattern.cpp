@@ -10,49 +10,6 @@ namespace stalloc::runtime::recurrence {
 
 namespace {
 
-constexpr std::size_t kLookAhead = 1024;  // requests inserted or missing in one place
-constexpr std::uint32_t kAnchor = 4;      // equal requests in a row that bring the two iterations back in step
-
-bool SameOperation(const Request& a, const Request& b) { return a.call_site == b.call_site && a.stream == b.stream; }
-
-// Whether the two are one sequence with other sizes: the same operations, with the same frees between.
-bool SameOrder(std::span<const Request> a, std::span<const Request> b) {
-  if (a.size() != b.size()) return false;
-  std::size_t differ = 0;
-  for (std::size_t i = 0; i + 1 < a.size(); ++i)
-    differ += !SameOperation(a[i], b[i]) || a[i + 1].begin - a[i].begin != b[i + 1].begin - b[i].begin;
-  return differ <= a.size() / 64;
-}
-
-std::vector<std::uint64_t> Anchors(std::span<const Request> requests) {
-  std::vector<std::uint64_t> anchors(requests.size(), 0);
-  for (std::size_t i = 0; i + kAnchor <= requests.size(); ++i) {
-    std::uint64_t hash = 0;
-    for (std::uint32_t k = 0; k < kAnchor; ++k) hash = Mix(hash, requests[i + k].token);
-    anchors[i] = hash | 1;
-  }
-  return anchors;
-}
-
-// Pairs requests [a, a_end) with [b, b_end), between two places where the iterations are in step.
-void AlignGap(std::span<const Request> previous, std::size_t a, std::size_t a_end, std::span<const Request> current,
-              std::size_t b, std::size_t b_end, std::vector<std::int32_t>& pairs) {
-  if (a_end - a == b_end - b) {
-    for (; a < a_end; ++a, ++b)
-      if (SameOperation(previous[a], current[b])) pairs[b] = static_cast<std::int32_t>(a);
-    return;
-  }
-  // Different numbers: only the call sites can tell which is which.
-  for (; b < b_end; ++b) {
-    if (current[b].call_site == 0) continue;
-    std::size_t at = a;
-    while (at < a_end && !SameOperation(previous[at], current[b])) ++at;
-    if (at == a_end) continue;
-    pairs[b] = static_cast<std::int32_t>(at);
-    a = at + 1;
-  }
-}
-
 std::uint64_t Fingerprint(const Pattern& pattern) {
   std::uint64_t hash = static_cast<std::uint64_t>(pattern.period);
   for (const PatternRequest& request : pattern.requests) {
@@ -65,37 +22,6 @@ std::uint64_t Fingerprint(const Pattern& pattern) {
 }
 
 }  // namespace
-
-std::vector<std::int32_t> Align(std::span<const Request> previous, std::span<const Request> current) {
-  std::vector<std::int32_t> pairs(current.size(), -1);
-  if (SameOrder(previous, current)) {
-    for (std::size_t i = 0; i < current.size(); ++i) pairs[i] = static_cast<std::int32_t>(i);
-    return pairs;
-  }
-  const PositionIndex index(Anchors(previous));
-  const std::vector<std::uint64_t> anchors = Anchors(current);
-  std::size_t a = 0, b = 0;
-  while (a < previous.size() && b < current.size()) {
-    if (previous[a].token == current[b].token) {
-      pairs[b++] = static_cast<std::int32_t>(a++);
-      continue;
-    }
-    // The nearest place where both go on alike.
-    std::size_t best = kLookAhead, to_a = previous.size(), to_b = current.size();
-    for (std::size_t ahead = 0; ahead < best && b + ahead < current.size(); ++ahead) {
-      const auto positions = index.Find(anchors[b + ahead]);
-      const auto at = std::lower_bound(positions.begin(), positions.end(), a);
-      if (at == positions.end() || *at - a + ahead >= best) continue;
-      best = *at - a + ahead;
-      to_a = *at;
-      to_b = b + ahead;
-    }
-    AlignGap(previous, a, to_a, current, b, to_b, pairs);
-    a = to_a;
-    b = to_b;
-  }
-  return pairs;
-}
 
 Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration) {
   const auto current = requests.subspan(iteration.begin, iteration.length());

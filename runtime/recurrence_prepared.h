@@ -17,14 +17,16 @@ class Matcher::Prepared {
 
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(entries.size()); }
 
-  // A request's identity regardless of its place. 0: it has none (its size varies and its call site is not known), so
-  // that only its place in the order tells it.
   struct Entry {
     std::uint64_t key = 0;  // Matcher::Key(size, stream)
     std::uint64_t call_site = 0;
+    // The request's name, regardless of its place: of its size if that is fixed, otherwise of its call site, otherwise
+    // of how its size repeats. 0: it has none, only its place in the order tells it.
     std::uint64_t token = 0;
     std::uint64_t size_bytes = 0;
     std::uint32_t stream = 0;
+    std::uint32_t repeat_distance = 0;
+    std::int32_t weight = 0;  // what a match of the size is worth: the rarer in the pattern, the more
     bool size_varies = false;
   };
 
@@ -35,17 +37,20 @@ class Matcher::Prepared {
     return recurrence::Mix(~std::uint64_t{stream}, call_site) | 1;
   }
 
-  // What a request is called in the context of others: as the pattern calls it, if it knows it.
-  std::uint64_t TokenOf(std::uint64_t key, std::uint32_t stream, std::uint64_t call_site) const noexcept;
+  static std::uint64_t RepeatToken(std::uint32_t stream, std::uint32_t distance) noexcept {
+    return distance == 0 ? 0 : recurrence::Mix(std::uint64_t{distance} << 32 | stream, ~std::uint64_t{1}) | 1;
+  }
 
-  static constexpr std::uint32_t kShortContext = 2;
-  static constexpr std::uint32_t kLongContext = 4;
+  // What a request is called in the context of others: as the pattern calls it, if it knows it.
+  std::uint64_t TokenOf(std::uint64_t key, std::uint32_t stream, std::uint64_t call_site,
+                        std::uint32_t repeat_distance) const noexcept;
+
+  static constexpr std::uint32_t kContext = 4;
 
   std::vector<Entry> entries;
   std::vector<std::uint32_t> used_in;  // the epoch in which the request was last handed out
   recurrence::PositionIndex by_token;
-  recurrence::PositionIndex by_short_context;  // by the last token of kShortContext
-  recurrence::PositionIndex by_long_context;   // by the last token of kLongContext, from one iteration into the next
+  recurrence::PositionIndex by_context;  // by the last of kContext tokens, from one iteration into the next
   std::uint64_t first_block = 0;
   bool exact = false;
 };

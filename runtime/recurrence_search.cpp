@@ -2,20 +2,22 @@
 //
 // It may be inserted (the expected one still comes), changed (it stands for the expected one), in another order, or
 // others are missing before it; or the program does something else for a while. One request cannot tell these apart, so
-// the further away a place is, the more of the preceding requests must fit it too:
+// until some requests in a row have matched, the places where the program may be are followed all at once: an alignment
+// of the requests with the pattern (Needleman and Wunsch, with affine gaps), of which only the last row is kept.
 //
-//     place                                    must fit
-//     the cursor, or where the last jump left  the request
-//     cursor + misses (each was a change)      the request
-//     up to kNear ahead                        the request
-//     up to kFar ahead, kBack back             the request and the one before it
-//     anywhere                                 the request and the three before it; most context wins, then the nearest
+//     request matches the place's      + what its name is worth: call site and size most, then rare sizes, then the way
+//                                        in which sizes repeat
+//     changed, inserted                - a little
+//     missing                          - more, for beginning a gap; little for each one
+//     anything, anywhere in the window - kAnew, as if the search began there
 //
-// Requests already handed out in this iteration are no places: a mistaken jump costs what it skipped only until the
-// cursor has gone back, and no request is handed out twice.
+// The best place is believed, request by request, so that a mistake lasts only until the evidence speaks against it.
+// Requests already handed out in this iteration cannot match again. Where nothing in the window fits, a run of
+// Prepared::kContext requests finds its place anywhere in the pattern.
 //
-// Under the device's lock; never allocates or throws. A search looks at a bounded number of places.
+// Under the device's lock; never allocates or throws. A request costs about kPlaces steps here.
 #include <algorithm>
+#include <limits>
 
 #include "recurrence_prepared.h"
 #include "runtime/recurrence.h"
@@ -24,14 +26,30 @@ namespace stalloc::runtime {
 
 namespace {
 
-constexpr std::uint32_t kNear = 8;
-constexpr std::uint32_t kFar = 512;
-constexpr std::uint32_t kBack = 64;
-constexpr std::uint32_t kChangesInARow = 64;
-constexpr std::uint32_t kLostAfter = 16;         // misses, after which one request alone proves nothing
-constexpr std::uint32_t kResumeFor = 3;          // requests
-constexpr std::uint32_t kCandidates = 64;        // places looked at
-constexpr std::uint64_t kVaryingSizeRatio = 16;  // without call sites: how far a varying size may lie from the example
+constexpr std::int32_t kNoMatch = std::numeric_limits<std::int32_t>::min() / 4;
+constexpr std::int32_t kVaries = 20;   // a call site whose size varies
+constexpr std::int32_t kRepeats = 4;   // no call site: the size varies, but repeats as it should, ...
+constexpr std::int32_t kIsNew = 2;     // ... is new, as it should be, ...
+constexpr std::int32_t kSomeSize = 0;  // ... or neither
+constexpr std::int32_t kChangedSameSite = 4;
+constexpr std::int32_t kChangedAlike = -1;  // it repeats as it should
+constexpr std::int32_t kChanged = -3;
+constexpr std::int32_t kInserted = -2;
+constexpr std::int32_t kMissing = -4;  // the first of a gap
+constexpr std::int32_t kMissingNext = -3;
+constexpr std::int32_t kMissingEnd = -8;  // on top, for leaving out the iteration's last request
+constexpr std::int32_t kBackwards = -12;  // for requests that were skipped before the search began
+constexpr std::int32_t kAnew = -240;
+
+constexpr std::uint32_t kPlacesBehind = 96;
+constexpr std::uint32_t kInStepAfter = 4;      // requests that match in a row
+constexpr std::uint32_t kUniqueAfter = 8;      // misses, for a run of requests that occurs nowhere else, ...
+constexpr std::uint32_t kRepeatedAfter = 16;   // ... and for one that does, ...
+constexpr std::uint32_t kRepeatedContext = 8;  // ... of which so many requests must fit
+constexpr std::uint32_t kMissWeight = 16;      // of one in the running count of misses, which forgets 1 / 16 a request
+constexpr std::uint32_t kLost = 128;           // running count: the program does something else
+constexpr std::uint32_t kCandidates = 64;      // places looked at elsewhere
+constexpr std::uint64_t kVaryingSizeRatio = 16;     // without call sites: how far a size may lie from the example's
 constexpr std::uint32_t kDriftAfterIterations = 4;  // without passing the iteration's end
 
 }  // namespace
@@ -42,25 +60,31 @@ struct Matcher::Request {
   std::uint64_t call_site;
   std::uint64_t token;  // its own name in a context
   std::uint32_t stream;
+  std::uint32_t repeat_distance;
 };
 
-struct Matcher::Place {
-  std::uint32_t position;
-  bool next_iteration;
-  bool may_be_wrong;  // remember where we came from
-};
+std::uint32_t Matcher::RepeatDistance(std::uint64_t key) const noexcept {
+  const std::uint32_t known = std::min(history_length_, kHistory);
+  for (std::uint32_t back = 1; back <= known; ++back)
+    if (recent_keys_[(history_length_ - back) % kHistory] == key) return back;
+  return 0;
+}
 
-bool Matcher::Unused(std::uint32_t position) const noexcept { return pattern_->used_in[position] != epoch_; }
-
-bool Matcher::Accepts(std::uint32_t position, const Request& request) const noexcept {
+// What it is worth if `request` is the one at `position`; kNoMatch if it cannot be.
+std::int32_t Matcher::MatchScore(std::uint32_t position, const Request& request) const noexcept {
   const Prepared::Entry& entry = pattern_->entries[position];
-  if (!entry.size_varies)
-    return entry.key == request.key && entry.key != kNever - 1 &&
-           (entry.call_site == request.call_site || request.call_site == 0 || entry.call_site == 0);
-  if (entry.stream != request.stream) return false;
-  if (entry.call_site != 0 || request.call_site != 0) return entry.call_site == request.call_site;
-  return entry.size_bytes <= request.size_bytes * kVaryingSizeRatio &&
-         request.size_bytes <= entry.size_bytes * kVaryingSizeRatio;
+  if (!entry.size_varies) {
+    if (entry.key != request.key || entry.key == kNever - 1) return kNoMatch;
+    if (entry.call_site != request.call_site && entry.call_site != 0 && request.call_site != 0) return kNoMatch;
+    return entry.weight;
+  }
+  if (entry.stream != request.stream) return kNoMatch;
+  if (entry.call_site != 0 || request.call_site != 0) return entry.call_site == request.call_site ? kVaries : kNoMatch;
+  if (entry.size_bytes > request.size_bytes * kVaryingSizeRatio ||
+      request.size_bytes > entry.size_bytes * kVaryingSizeRatio)
+    return kNoMatch;
+  if (entry.repeat_distance != request.repeat_distance) return kSomeSize;
+  return entry.repeat_distance != 0 ? kRepeats : kIsNew;
 }
 
 // How many of the last requests fit the pattern before and up to `position`. Requests that only their place tells fit
@@ -80,108 +104,184 @@ std::uint32_t Matcher::ContextLength(std::uint32_t position) const noexcept {
   return fits;
 }
 
-std::optional<Matcher::Place> Matcher::FindNear(const Request& request) const noexcept {
-  const std::uint32_t end = std::min(cursor_ + kNear + 1, pattern_->size());
-  for (std::uint32_t i = cursor_ + 1; i < end; ++i)
-    if (pattern_->entries[i].token != 0 && Unused(i) && Accepts(i, request)) return Place{i, false, true};
-  return std::nullopt;
-}
-
-// The history already holds the request itself.
-std::optional<Matcher::Place> Matcher::FindByContext(const Request& request) const noexcept {
-  const std::uint32_t count = pattern_->size();
-  auto context_hash = [&](std::uint32_t length) {
-    std::uint64_t hash = length;
-    if (history_length_ < length) return std::uint64_t{0};
-    for (std::uint32_t back = length; back-- > 0;) {
-      const std::uint64_t token = history_[(history_length_ - 1 - back) % kHistory];
-      if (token == 0) return std::uint64_t{0};
-      hash = recurrence::Mix(hash, token) | 1;
-    }
-    return hash;
-  };
-
-  std::optional<Place> best;
-  std::uint32_t best_fits = 0;
-  std::uint32_t best_distance = 0;
-  // Visits the places in the order in which the cursor would reach them, this iteration's last requests first.
-  auto visit = [&](std::span<const std::uint32_t> positions, std::uint32_t least_fits, std::uint32_t ahead,
-                   std::uint32_t back) {
-    if (positions.empty()) return;
-    const auto first = std::lower_bound(positions.begin(), positions.end(), cursor_) - positions.begin();
-    const auto looked_at = std::min<std::size_t>(positions.size(), kCandidates);
-    // Half of them ahead, half behind, if there are so many.
-    const std::size_t start =
-        positions.size() <= kCandidates
-            ? 0
-            : (static_cast<std::size_t>(first) + positions.size() - kCandidates / 4) % positions.size();
-    for (std::size_t k = 0; k < looked_at; ++k) {
-      const std::uint32_t at = positions[(start + k) % positions.size()];
-      const bool behind = at < cursor_;
-      const bool next_iteration = behind && (!Unused(at) || cursor_ - at > back);
-      const std::uint32_t distance = !behind ? at - cursor_ : next_iteration ? at + count - cursor_ : cursor_ - at;
-      if (distance > (behind && !next_iteration ? back : ahead)) continue;
-      if (!next_iteration && !Unused(at)) continue;
-      if (!Accepts(at, request)) continue;
-      const std::uint32_t fits = ContextLength(at);
-      if (fits < least_fits) continue;
-      if (!best || fits > best_fits || (fits == best_fits && distance < best_distance)) {
-        best = Place{at, next_iteration, distance > kNear};
-        best_fits = fits;
-        best_distance = distance;
-      }
-    }
-  };
-  visit(pattern_->by_short_context.Find(context_hash(Prepared::kShortContext)), Prepared::kShortContext, kFar, kBack);
-  if (!best)
-    visit(pattern_->by_long_context.Find(context_hash(Prepared::kLongContext)), Prepared::kLongContext, count, count);
+// The place in the whole pattern that most of the last requests fit, `request` being the last of them; the first that
+// the cursor would come to if there are several. From the pattern's size on: in the next iteration.
+std::int32_t Matcher::FindAnywhere(const Request& request) const noexcept {
+  if (history_length_ < Prepared::kContext) return kNone;
+  std::uint64_t hash = 1;
+  for (std::uint32_t back = Prepared::kContext; back-- > 0;) {
+    const std::uint64_t token = history_[(history_length_ - 1 - back) % kHistory];
+    if (token == 0) return kNone;
+    hash = recurrence::Mix(hash, token) | 1;
+  }
+  const auto positions = pattern_->by_context.Find(hash);
+  // What the program comes back to from something else is the iteration's beginning, most often.
+  constexpr std::uint32_t kBeginning = Prepared::kContext - 1;
+  if (recent_misses_ >= kLost && !positions.empty() && positions.front() == kBeginning &&
+      MatchScore(kBeginning, request) != kNoMatch)
+    return static_cast<std::int32_t>(pattern_->used_in[kBeginning] == epoch_ ? kBeginning + pattern_->size()
+                                                                             : kBeginning);
+  // A run that occurs in several places, say in each layer, proves little unless it is long.
+  if (misses_ < (positions.size() == 1 ? kUniqueAfter : kRepeatedAfter)) return kNone;
+  std::uint32_t best_fits = (positions.size() == 1 ? Prepared::kContext : kRepeatedContext) - 1;
+  const std::size_t first =
+      static_cast<std::size_t>(std::lower_bound(positions.begin(), positions.end(), cursor_) - positions.begin());
+  std::int32_t best = kNone;
+  for (std::size_t k = 0; k < std::min<std::size_t>(positions.size(), kCandidates); ++k) {
+    const std::uint32_t at = positions[(first + k) % positions.size()];
+    if (MatchScore(at, request) == kNoMatch) continue;
+    // What is still to come in this iteration, before or behind the cursor, is taken before the next iteration's.
+    const bool next = pattern_->used_in[at] == epoch_;
+    const std::uint32_t fits = ContextLength(at);
+    if (fits <= best_fits) continue;
+    best_fits = fits;
+    best = static_cast<std::int32_t>(next ? at + pattern_->size() : at);
+  }
   return best;
 }
 
-std::optional<Matcher::Place> Matcher::FindPlace(const Request& request) const noexcept {
-  // Sizes alone recur by chance; with a call site, one request is proof enough.
-  const bool one_is_proof = misses_ < kLostAfter || request.call_site != 0;
-  if (one_is_proof) {
-    if (Accepts(cursor_, request)) {
-      // A place that takes any size must not swallow a request that is known and due soon.
-      if (pattern_->entries[cursor_].token == 0)
-        if (const auto due = FindNear(request)) return due;
-      return Place{cursor_, false, false};
-    }
-    if (resume_for_ != 0 && Unused(resume_) && Accepts(resume_, request)) return Place{resume_, false, false};
-    const std::uint32_t changed = cursor_ + misses_;
-    if (misses_ != 0 && misses_ < kChangesInARow && changed < pattern_->size() && Unused(changed) &&
-        Accepts(changed, request))
-      return Place{changed, false, true};
-    if (const auto near = FindNear(request)) return near;
+// Starts following places, `position` being the likeliest.
+void Matcher::BeginSearch(std::int32_t position) noexcept {
+  const std::int32_t count = static_cast<std::int32_t>(pattern_->size());
+  places_ = static_cast<std::uint32_t>(std::min<std::int32_t>(count, kPlaces));
+  base_ = position - static_cast<std::int32_t>(std::min(kPlacesBehind, places_ * 3 / 8));
+  searching_ = true;
+  in_a_row_ = 0;
+  for (std::uint32_t k = 0; k < places_; ++k) {
+    const std::int32_t at = base_ + static_cast<std::int32_t>(k);
+    scores_[k] = at < 0 ? kNoMatch : at == position ? 0 : at < position ? kBackwards - (position - at) / 2 : kAnew;
   }
-  return FindByContext(request);
+}
+
+// One more row of the alignment. Returns the place that `request` matched in the best of the alignments, from the
+// pattern's size on if in the next iteration, or kNone if that one leaves it unmatched.
+std::int32_t Matcher::Advance(const Request& request) noexcept {
+  const std::int32_t count = static_cast<std::int32_t>(pattern_->size());
+  std::int32_t matched_before = kNoMatch;  // of place k - 1 coming next, if its request was `request`
+  std::int32_t changed_before = kNoMatch;
+  std::int32_t gap = kNoMatch;
+  std::int32_t best = kNoMatch, best_place = kNone;
+  bool best_matches = false;
+  for (std::uint32_t k = 0; k < places_; ++k) {
+    std::int32_t at = base_ + static_cast<std::int32_t>(k);
+    if (at < 0) continue;
+    const bool next_iteration = at >= count;
+    if (next_iteration) at -= count;
+    const std::uint32_t position = static_cast<std::uint32_t>(at);
+    const std::int32_t here = scores_[k];
+
+    std::int32_t score = here + kInserted;
+    bool matches = false;
+    if (matched_before > score) score = matched_before, matches = true;
+    if (changed_before > score) score = changed_before, matches = false;
+    if (gap > score) score = gap, matches = false;
+    if (score > best) {
+      best = score;
+      best_place = base_ + static_cast<std::int32_t>(k) - 1;
+      best_matches = matches;
+    }
+
+    const bool used = !next_iteration && pattern_->used_in[position] == epoch_;
+    if (used) {
+      // Handed out already: passing it is no omission.
+      matched_before = changed_before = kNoMatch;
+      gap = std::max(gap, score);
+    } else {
+      const std::int32_t worth = MatchScore(position, request);
+      matched_before = worth == kNoMatch ? kNoMatch : here + worth;
+      const Prepared::Entry& entry = pattern_->entries[position];
+      const bool same_site = request.call_site != 0 && entry.call_site == request.call_site;
+      const bool alike = request.call_site == 0 && entry.repeat_distance == request.repeat_distance;
+      changed_before = here + (same_site ? kChangedSameSite : alike ? kChangedAlike : kChanged);
+      const std::int32_t end = at + 1 == count ? kMissingEnd : 0;
+      gap = std::max(score + kMissing, gap + kMissingNext) + end;
+    }
+    scores_[k] = score;
+  }
+  for (std::uint32_t k = 0; k < places_; ++k)
+    scores_[k] = base_ + static_cast<std::int32_t>(k) < 0 ? kNoMatch : std::max(scores_[k] - best, kAnew);
+  return best_matches ? best_place : kNone;
 }
 
 std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept {
   const std::uint64_t key = Key(size_bytes, stream);
-  Request request{key, size_bytes, call_site, pattern_->TokenOf(key, stream, call_site), stream};
+  const std::uint32_t distance = RepeatDistance(key);
+  const std::uint64_t token = pattern_->TokenOf(key, stream, call_site, distance);
+  const Request request{key, size_bytes, call_site, token, stream, distance};
   ++requests_seen_;
-  Remember(request.token);
-  if (const auto place = FindPlace(request)) {
-    --history_length_;  // Take remembers it under the pattern's name
-    if (place->next_iteration) {
-      --requests_seen_;
-      CloseIteration();
-      ++requests_seen_;
-    } else if (place->may_be_wrong) {
-      resume_ = cursor_;
-      resume_for_ = kResumeFor + 1;
-    }
-    return Take(place->position);
+
+  if (!searching_) {
+    // A request whose size varies is taken in step if what it is known by fits.
+    if (pattern_->entries[cursor_].size_varies && pattern_->entries[cursor_].token == token &&
+        MatchScore(cursor_, request) > kSomeSize)
+      return Take(cursor_, key);
+    BeginSearch(static_cast<std::int32_t>(cursor_));
   }
+
+  Remember(token, key);
+  const std::int32_t count = static_cast<std::int32_t>(pattern_->size());
+  std::int32_t place = Advance(request);
+  if (place == kNone || recent_misses_ >= kLost) {
+    std::int32_t elsewhere = FindAnywhere(request);
+    if (elsewhere != kNone && elsewhere != place) {
+      if (elsewhere >= count) {
+        EndIterationBefore();
+        elsewhere -= count;
+      }
+      place = elsewhere;
+      // The search goes on from here, with what the last requests have proven.
+      BeginSearch(place);
+      std::rotate(scores_, scores_ + places_ - 1, scores_ + places_);
+      scores_[0] = kNoMatch;
+    }
+  }
+  const bool lost = recent_misses_ >= kLost;
+  recent_misses_ -= recent_misses_ / kMissWeight;
+  // Where the program does something else, one request that looks right is not yet believed.
+  const bool follows = place != kNone && place == last_place_ + 1;
+  last_place_ = place == kNone ? kNowhere : place;
+  if (place == kNone || (lost && !follows)) return Miss();
+
+  --history_length_;  // Take remembers it under the pattern's name
+  const std::uint32_t offset = static_cast<std::uint32_t>(place - base_);
+  if (place >= count) {
+    EndIterationBefore();
+    place -= count;
+  }
+  const std::uint32_t position = static_cast<std::uint32_t>(place);
+  in_a_row_ = position == cursor_ ? in_a_row_ + 1 : 1;
+  if (in_a_row_ >= kInStepAfter) searching_ = false;
+  KeepAhead(offset);
+  return Take(position, key);
+}
+
+// The request being looked at is already one of the next iteration's.
+void Matcher::EndIterationBefore() noexcept {
+  --requests_seen_;
+  CloseIteration();
+  ++requests_seen_;
+}
+
+std::int32_t Matcher::Miss() noexcept {
   ++misses_;
-  if (resume_for_ != 0) --resume_for_;
+  recent_misses_ += kMissWeight;
+  in_a_row_ = 0;
+  Aim();
   if (requests_seen_ > std::uint64_t{kDriftAfterIterations} * pattern_->size()) {
     match_rate_.store(static_cast<double>(requests_matched_) / requests_seen_, std::memory_order_relaxed);
     requests_seen_ = requests_matched_ = 0;
   }
   return kNone;
+}
+
+// Moves the window on when the place found, scores_[offset], leaves little of it ahead.
+void Matcher::KeepAhead(std::uint32_t offset) noexcept {
+  const std::uint32_t behind = places_ * 3 / 8;
+  if (!searching_ || offset <= 2 * behind) return;
+  const std::uint32_t by = offset - behind;
+  std::copy(scores_ + by, scores_ + places_, scores_);
+  std::fill(scores_ + places_ - by, scores_ + places_, kAnew);
+  base_ += static_cast<std::int32_t>(by);
 }
 
 }  // namespace stalloc::runtime

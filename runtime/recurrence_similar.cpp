@@ -14,11 +14,12 @@ namespace stalloc::runtime::recurrence {
 namespace {
 
 constexpr std::size_t kLeastRequests = 32;
-constexpr double kLowShare = 0.05;   // of the live bytes' rise: at most so much is live at a boundary, ...
+constexpr double kLowShare = 0.01;   // of the live bytes' rise: at most so much is live at a boundary, ...
 constexpr double kHighShare = 0.15;  // ... and more than this in between
 constexpr double kLengthTolerance = 0.05;
 constexpr double kShapeTolerance = 0.15;
-constexpr std::size_t kHeldShare = 32;
+constexpr double kSettled = 0.005;      // of the rise: so much may differ from one boundary to the next
+constexpr std::size_t kHeldShare = 32;  // 1 / share of the requests may stay open
 
 // Live bytes before each request, of the blocks that were freed within the window: what persists does not count, and
 // what is under way at the window's end does not either.
@@ -58,6 +59,7 @@ std::vector<std::size_t> Boundaries(std::span<const Request> requests) {
       }
     }
   }
+  if (in_valley && static_cast<double>(levels[boundaries.back()] - usual) > rise * kSettled) boundaries.pop_back();
   return boundaries;
 }
 
@@ -82,9 +84,13 @@ Piece MakePiece(std::span<const Request> requests, std::size_t begin, std::size_
   return piece;
 }
 
-bool SameKind(const Piece& a, const Piece& b) {
+bool SameLength(const Piece& a, const Piece& b) {
   const double longer = static_cast<double>(std::max(a.length(), b.length()));
-  if (static_cast<double>(std::min(a.length(), b.length())) < longer * (1 - kLengthTolerance)) return false;
+  return static_cast<double>(std::min(a.length(), b.length())) >= longer * (1 - kLengthTolerance);
+}
+
+bool SameKind(const Piece& a, const Piece& b) {
+  if (!SameLength(a, b)) return false;
   float difference = 0;
   for (std::size_t i = 0; i < a.shape.size(); ++i) difference += std::abs(a.shape[i] - b.shape[i]);
   return difference / 2 <= kShapeTolerance;
@@ -94,11 +100,22 @@ bool SameKind(const Piece& a, const Piece& b) {
 // A first step that makes the optimizer's state holds blocks too, but they come on top of what the others request.
 bool HeldFromBefore(const std::vector<Piece>& pieces, std::size_t first) {
   const Piece& usual = pieces[first];
-  for (std::size_t i = first; i-- > 0 && pieces[i].kind == usual.kind;) {
+  for (std::size_t i = first; i-- > 0 && SameLength(pieces[i], usual);) {
     const std::size_t extra = pieces[i].length() > usual.length() ? pieces[i].length() - usual.length() : 0;
     if (pieces[i].open > usual.open + extra + usual.length() / kHeldShare) return true;
+    if (pieces[i].kind != usual.kind) break;
   }
   return false;
+}
+
+// Whether the iteration ends with as much live as it began with. (The level that its boundaries were found by leaves
+// out what is not freed yet; this one does not.)
+bool Closes(std::span<const Request> requests, const Iteration& iteration) {
+  std::int64_t highest = 0;
+  for (std::size_t i = iteration.begin; i < iteration.end; ++i) highest = std::max(highest, requests[i].live_bytes);
+  const std::int64_t begin = requests[iteration.begin].live_bytes;
+  const double change = std::abs(static_cast<double>(requests[iteration.end].live_bytes - begin));
+  return change <= static_cast<double>(highest - begin) * kSettled;
 }
 
 }  // namespace
@@ -125,7 +142,8 @@ std::vector<Iteration> SimilarIterations(std::span<const Request> requests) {
     iteration.end = pieces[n - 1].end;
     iteration.run = requests.size() - pieces[n - period.run].begin;
     if (iteration.length() < kLeastRequests) continue;
-    if (p == 1 && HeldFromBefore(pieces, n - 2)) continue;
+    if (requests.size() - iteration.end > 2 * iteration.length()) continue;  // something else has begun
+    if (!Closes(requests, iteration) || HeldFromBefore(pieces, n - 2 * p)) continue;
     iterations.push_back(iteration);
   }
   std::reverse(iterations.begin(), iterations.end());

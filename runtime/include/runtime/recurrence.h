@@ -123,30 +123,31 @@ class Matcher {
     return std::uint64_t{stream} << 48 | size_bytes;
   }
 
-  std::int32_t TakeExpected() noexcept;
-  std::int32_t Search(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept;
-  std::int32_t Take(std::uint32_t position) noexcept;
-  void CloseIteration() noexcept;
-  void Aim() noexcept;
-
   friend class Prepared;
   struct Request;
-  struct Place;
-  bool Accepts(std::uint32_t position, const Request& request) const noexcept;
-  bool Unused(std::uint32_t position) const noexcept;
-  std::optional<Place> FindPlace(const Request& request) const noexcept;
-  std::optional<Place> FindNear(const Request& request) const noexcept;
-  std::optional<Place> FindByContext(const Request& request) const noexcept;
+  std::int32_t TakeExpected() noexcept;
+  std::int32_t Take(std::uint32_t position, std::uint64_t key) noexcept;
+  std::int32_t Search(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept;
+  void CloseIteration() noexcept;
+  void Aim() noexcept;
+  void EndIterationBefore() noexcept;
+  std::int32_t Miss() noexcept;
+  void KeepAhead(std::uint32_t offset) noexcept;
+  void BeginSearch(std::int32_t position) noexcept;
+  std::int32_t Advance(const Request& request) noexcept;
+  std::int32_t FindAnywhere(const Request& request) const noexcept;
+  std::int32_t MatchScore(std::uint32_t position, const Request& request) const noexcept;
   std::uint32_t ContextLength(std::uint32_t position) const noexcept;
-  void Remember(std::uint64_t token) noexcept;
+  std::uint32_t RepeatDistance(std::uint64_t key) const noexcept;
+  void Remember(std::uint64_t token, std::uint64_t key) noexcept;
 
   std::atomic<std::uint64_t> expected_{kNever};
   std::uint64_t expected_site_ = 0;
   PreparedPattern pattern_;
   std::uint32_t cursor_ = 0;         // the request expected next
   std::uint32_t misses_ = 0;         // requests since the last that matched
-  std::uint32_t resume_ = 0;         // where a jump left from, to go back there if it was a mistake
-  std::uint32_t resume_for_ = 0;     // ... for so many more requests
+  std::uint32_t recent_misses_ = 0;  // a running count that forgets
+  std::int32_t last_place_ = 0;      // where the last request seemed to match, believed or not; kNowhere
   std::uint32_t epoch_ = 1;          // the current iteration, as marked on the requests used in it
   std::uint32_t requests_seen_ = 0;  // in the current iteration
   std::uint32_t requests_matched_ = 0;
@@ -154,9 +155,20 @@ class Matcher {
   std::atomic<std::uint64_t> iterations_{0};
   std::atomic<double> match_rate_{1.0};
 
-  // The last requests' tokens, newest last: the context by which a place is found again.
+  // Out of step: scores of the places where the program may be. scores_[k] is of "request base_ + k comes next", where
+  // what lies below 0 is past, and from the pattern's size on is in the next iteration.
+  static constexpr std::uint32_t kPlaces = 256;
+  static constexpr std::int32_t kNowhere = -(1 << 30);
+  bool searching_ = false;
+  std::uint32_t in_a_row_ = 0;  // requests that matched one after the other while searching
+  std::int32_t base_ = 0;
+  std::uint32_t places_ = 0;
+  std::int32_t scores_[kPlaces] = {};
+
+  // The last requests: the context by which a place is found again.
   static constexpr std::uint32_t kHistory = 16;
-  std::uint64_t history_[kHistory] = {};
+  std::uint64_t history_[kHistory] = {};  // as the pattern calls them; 0: they have no name
+  std::uint64_t recent_keys_[kHistory] = {};
   std::uint32_t history_length_ = 0;
 };
 
