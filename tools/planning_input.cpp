@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -26,6 +27,7 @@ PlanningInput FromTrace(const std::string& path, const planner::Trace& trace, st
   if (!window) throw Failure(step ? ExitCode::kUsage : ExitCode::kBadInput, path + ": " + StepText(step));
 
   PlanningInput input;
+  input.from_trace = true;
   if (!trace.steps.empty()) input.step = trace.steps[window->first];
   planner::WindowProblem problem = planner::ProblemOfWindow(trace.events, *window);
   input.problem = std::move(problem.problem);
@@ -38,6 +40,19 @@ PlanningInput FromTrace(const std::string& path, const planner::Trace& trace, st
     input.call_sites.push_back(call_site_of[block]);
   }
   return input;
+}
+
+// Adds the pages that the request's slot lies on; returns the highest byte of it.
+planner::Bytes TouchPages(const planner::PlannedRequest& request, std::set<std::uint64_t>* pages) {
+  if (request.slot.kind == planner::Slot::Kind::kPaged) {
+    pages->insert(request.slot.pages.begin(), request.slot.pages.end());
+    const auto highest = std::max_element(request.slot.pages.begin(), request.slot.pages.end());
+    return (planner::Bytes{*highest} + 1) * planner::kPageBytes;
+  }
+  const planner::Bytes end = request.slot.offset_bytes + request.size_bytes;
+  const std::uint64_t last = (end - 1) / planner::kPageBytes;
+  for (std::uint64_t page = request.slot.offset_bytes / planner::kPageBytes; page <= last; ++page) pages->insert(page);
+  return end;
 }
 
 }  // namespace
@@ -58,38 +73,34 @@ PlanningInput LoadPlanningInput(const std::string& path, std::optional<std::uint
   return input;
 }
 
-void WritePlan(const std::string& path, const PlanningInput& input, const planner::Placement& placement, bool force) {
+void WritePlan(const std::string& path, const PlanningInput& input, const std::vector<planner::Slot>& slots,
+               bool force) {
   const std::vector<planner::Request>& requests = input.problem.requests;
   std::vector<std::size_t> order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return requests[a].begin < requests[b].begin; });
 
-  planner::Time first = 0;
-  planner::Time last = 0;
-  for (const planner::Request& request : requests) {
-    first = std::min(first, request.begin);
-    last = std::max(last, request.end);
-  }
   planner::Plan plan;
-  plan.period = last - first;
   plan.lower_bound_bytes = planner::LowerBound(input.problem);
-  plan.height_bytes = placement.height_bytes;
-  plan.page_count = (placement.height_bytes + planner::kPageBytes - 1) / planner::kPageBytes;
+  std::set<std::uint64_t> pages;
   std::map<std::pair<std::uint64_t, planner::Bytes>, std::uint32_t> seen;
+  const planner::Time first = order.empty() ? 0 : requests[order.front()].begin;
   for (const std::size_t i : order) {
-    const std::uint64_t call_site = input.call_sites.empty() ? 0 : input.call_sites[i];
     planner::PlannedRequest request;
-    request.call_site = call_site;
+    request.call_site = input.call_sites.empty() ? 0 : input.call_sites[i];
     request.size_bytes = requests[i].size_bytes;
-    request.occurrence = seen[{call_site, requests[i].size_bytes}]++;
+    request.occurrence = seen[{request.call_site, request.size_bytes}]++;
     request.stream = requests[i].stream;
     request.begin = requests[i].begin - first;
     request.end = requests[i].end - first;
-    request.slot.kind = planner::Slot::Kind::kRun;
-    request.slot.offset_bytes = placement.offsets[i];
+    request.slot = slots[i];
+    plan.period = std::max(plan.period, request.end);
+    const planner::Bytes top = TouchPages(request, &pages);
+    plan.height_bytes = std::max(plan.height_bytes, top);
     plan.iteration.push_back(std::move(request));
   }
+  plan.page_count = pages.size();
   ThrowIf(planner::WritePlanFile(path, plan, force));
 }
 

@@ -2,15 +2,18 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <vector>
 
 #include "planner/csv.h"
+#include "planner/page_plan.h"
 #include "planner/solve.h"
 #include "planner/validate.h"
 #include "tools/load.h"
+#include "tools/plan_report.h"
 #include "tools/planning_input.h"
 #include "tools/text.h"
 #include "tools/verbs.h"
@@ -34,12 +37,6 @@ struct PlanOptions {
   bool salvage = false;
   bool force = false;
   bool json = false;
-};
-
-struct Answer {
-  planner::Solution solution;
-  double seconds = 0;
-  std::optional<std::string> violation;
 };
 
 // On a terminal only, and only once the search has taken longer than a second. One line, overwritten.
@@ -88,7 +85,15 @@ void CheckOutputs(const PlanOptions& options) {
   }
 }
 
-Answer Solve(const planner::Problem& problem, const PlanOptions& options) {
+// Runs `search` and says how long it took, in seconds.
+template <typename Search>
+double Timed(const Search& search) {
+  const auto start = std::chrono::steady_clock::now();
+  search();
+  return Seconds(std::chrono::steady_clock::now() - start).count();
+}
+
+PlanAnswer Solve(const PlanningInput& input, const PlanOptions& options) {
   ProgressLine line;
   planner::SolveOptions solve;
   solve.seed = options.seed;
@@ -98,72 +103,36 @@ Answer Solve(const planner::Problem& problem, const PlanOptions& options) {
   }
   solve.progress = [&](const planner::SolveProgress& progress) { line.Draw(progress); };
 
-  Answer answer;
-  const auto start = std::chrono::steady_clock::now();
-  answer.solution = planner::Solve(problem, solve);
-  answer.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+  PlanAnswer answer;
+  answer.seconds = Timed([&] { answer.solution = planner::Solve(input.problem, solve); });
   // The capacity is what the exit code is about; the placement itself is judged without it.
-  planner::Problem unlimited = problem;
+  planner::Problem unlimited = input.problem;
   unlimited.capacity_bytes = planner::kUnlimited;
   answer.violation = planner::FindViolation(unlimited, answer.solution.placement);
+  if (input.from_trace && answer.solution.status != planner::Solution::Status::kInfeasible) {
+    planner::PageProblem pages;
+    pages.problem = input.problem;
+    answer.pages_seconds = Timed([&] { answer.pages = planner::PlanPages(pages, solve); });
+  }
   return answer;
 }
 
-const char* StatusName(planner::Solution::Status status) {
-  switch (status) {
-    case planner::Solution::Status::kOptimal:
-      return "optimal";
-    case planner::Solution::Status::kFeasible:
-      return "feasible";
-    case planner::Solution::Status::kInfeasible:
-      return "infeasible";
-    case planner::Solution::Status::kMalformed:
-      break;
+// Pages where there is a plan in pages, otherwise one run of bytes for each request.
+std::vector<planner::Slot> SlotsOf(const PlanAnswer& answer) {
+  if (answer.pages) return answer.pages->slots;
+  std::vector<planner::Slot> slots;
+  for (const planner::Bytes offset : answer.solution.placement.offsets) {
+    slots.push_back({planner::Slot::Kind::kRun, offset, {}});
   }
-  return "malformed";
+  return slots;
 }
 
-double Ratio(const planner::Solution& solution) {
-  if (solution.lower_bound_bytes == 0) return 1.0;
-  return static_cast<double>(solution.placement.height_bytes) / static_cast<double>(solution.lower_bound_bytes);
-}
-
-void PrintJson(const PlanningInput& input, const PlanOptions& options, const Answer& answer) {
-  const planner::Solution& solution = answer.solution;
-  nlohmann::ordered_json json;
-  json["file"] = options.input;
-  json["format"] = input.format;
-  if (input.step) json["step"] = *input.step;
-  json["requests"] = input.problem.requests.size();
-  json["lower_bound_bytes"] = solution.lower_bound_bytes;
-  json["arena_bytes"] = solution.placement.height_bytes;
-  json["ratio"] = Ratio(solution);
-  json["seconds"] = answer.seconds;
-  json["valid"] = !answer.violation;
-  json["status"] = StatusName(solution.status);
-  json["method"] = solution.method;
-  if (options.capacity_bytes != planner::kUnlimited) json["capacity_bytes"] = options.capacity_bytes;
-  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-}
-
-void PrintText(const PlanningInput& input, const PlanOptions& options, const Answer& answer) {
-  const planner::Solution& solution = answer.solution;
-  std::printf("%s: %s%s, %s requests\n", options.input.c_str(), input.format.c_str(),
-              input.step ? Format(", step %u", *input.step).c_str() : "",
-              Grouped(input.problem.requests.size()).c_str());
-  std::printf("  arena        %s bytes (%s)\n", Grouped(solution.placement.height_bytes).c_str(),
-              HumanBytes(solution.placement.height_bytes).c_str());
-  std::printf("  lower bound  %s bytes; the arena is %.5f of it%s\n", Grouped(solution.lower_bound_bytes).c_str(),
-              Ratio(solution), solution.status == planner::Solution::Status::kOptimal ? ", as low as can be" : "");
-  std::printf("  found by     %s in %.3f s%s\n", solution.method.c_str(), answer.seconds,
-              answer.violation ? "" : "; checked, valid");
-}
-
-void WriteOutputs(const PlanningInput& input, const PlanOptions& options, const planner::Placement& placement) {
+void WriteOutputs(const PlanningInput& input, const PlanOptions& options, const PlanAnswer& answer) {
   if (!options.placements_output.empty()) {
-    ThrowIf(planner::WritePlacementCsv(options.placements_output, input.problem, input.ids, placement, options.force));
+    ThrowIf(planner::WritePlacementCsv(options.placements_output, input.problem, input.ids, answer.solution.placement,
+                                       options.force));
   }
-  if (!options.plan_output.empty()) WritePlan(options.plan_output, input, placement, options.force);
+  if (!options.plan_output.empty()) WritePlan(options.plan_output, input, SlotsOf(answer), options.force);
 }
 
 ExitCode Run(const PlanOptions& options) {
@@ -173,12 +142,14 @@ ExitCode Run(const PlanOptions& options) {
   input.problem.capacity_bytes = options.capacity_bytes;
   input.problem.alignment_bytes = options.alignment_bytes;
 
-  const Answer answer = Solve(input.problem, options);
+  const PlanAnswer answer = Solve(input, options);
   if (answer.solution.status == planner::Solution::Status::kMalformed) {
     throw Failure(ExitCode::kBadInput, options.input + ": " + answer.solution.error);
   }
   if (answer.violation) throw Failure(ExitCode::kInternal, "the planner made an invalid plan: " + *answer.violation);
-  (options.json ? PrintJson : PrintText)(input, options, answer);
+  const std::string report = options.json ? PlanJson(input, answer, options.input, options.capacity_bytes)
+                                          : PlanText(input, answer, options.input);
+  std::fputs(report.c_str(), stdout);
   if (answer.solution.status == planner::Solution::Status::kInfeasible) {
     throw Failure(ExitCode::kInfeasible,
                   Format("%s: does not fit %llu bytes: %llu is the best found%s; nothing was written",
@@ -186,7 +157,7 @@ ExitCode Run(const PlanOptions& options) {
                          static_cast<unsigned long long>(answer.solution.placement.height_bytes),
                          answer.solution.proven ? " (and none can fit)" : ""));
   }
-  WriteOutputs(input, options, answer.solution.placement);
+  WriteOutputs(input, options, answer);
   return ExitCode::kOk;
 }
 

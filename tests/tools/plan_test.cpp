@@ -24,6 +24,14 @@ TEST_F(PlanVerb, JsonHasTheDocumentedFields) {
   EXPECT_EQ(answer.at("valid"), true);
 }
 
+TEST_F(PlanVerb, ATraceIsAlsoPlannedInPages) {
+  const std::string input = Write("training.csv", SmallTraining(3, 4));
+  const json pages = json::parse(RunStalloc({"plan", input, "--json"}).output).at("page_plan");
+  EXPECT_GE(pages.at("pages"), pages.at("lower_bound_pages"));
+  EXPECT_GE(pages.at("contiguous_pages"), pages.at("pages"));
+  EXPECT_GE(pages.at("paged_pages"), pages.at("lower_bound_pages"));
+}
+
 TEST_F(PlanVerb, PlansTheLastWholeStepOrTheOneAskedFor) {
   const std::string input = Write("training.csv", SmallTraining(3, 4));
   const json last = json::parse(RunStalloc({"plan", input, "--json"}).output);
@@ -101,7 +109,7 @@ TEST_F(PlanVerb, AWrittenPlanIsShownAgain) {
   const json plan = json::parse(RunStalloc({"show", Path("training.plan"), "--json"}).output);
   EXPECT_EQ(plan.at("format"), "plan");
   EXPECT_EQ(plan.at("requests"), 12);
-  EXPECT_EQ(plan.at("in_runs"), 12);
+  EXPECT_EQ(plan.at("in_runs").get<int>() + plan.at("in_views").get<int>(), 12);
   EXPECT_EQ(RunStalloc({"plan", Path("training.plan")}).exit_code, 3);
 }
 

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "planner/model.h"
+#include "planner/plan.h"
 #include "tools/load.h"
 
 namespace stalloc::tools {
 
 struct PlanningInput {
-  std::string format;                 // see LoadedFile
+  std::string format;  // see LoadedFile
+  bool from_trace = false;
   std::optional<std::uint32_t> step;  // of the trace that was taken
   planner::Problem problem;
   std::vector<std::string> ids;           // of the requests, for people
@@ -22,7 +24,8 @@ struct PlanningInput {
 // A table of lifetimes as a whole, or one step of a trace (nullopt: the last whole one). Throws Failure.
 PlanningInput LoadPlanningInput(const std::string& path, std::optional<std::uint32_t> step, TraceEnd end);
 
-// Writes the placement as a plan: one run of the base range for each request, in the order in which they begin.
-void WritePlan(const std::string& path, const PlanningInput& input, const planner::Placement& placement, bool force);
+// Writes a plan with one slot for each of the input's requests, in the order in which they begin.
+void WritePlan(const std::string& path, const PlanningInput& input, const std::vector<planner::Slot>& slots,
+               bool force);
 
 }  // namespace stalloc::tools
