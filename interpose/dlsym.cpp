@@ -23,8 +23,9 @@ void* LookUpEntryPoint(void* handle, const char* name) noexcept {
   if (answer == point->wrapper) {
     // A search of the global scope (RTLD_DEFAULT, dlopen(NULL)) finds what is exported here. Without the shim it finds
     // the real function if there is one; if there is none it fails, and sets dlerror, and so it must here.
-    return FindRealPointer(entry) != nullptr ? answer : RealDlsym(RTLD_NEXT, name);
+    return Enabled() && FindRealPointer(entry) != nullptr ? answer : RealDlsym(RTLD_NEXT, name);
   }
+  if (!Enabled()) return answer;
   FindRealPointer(entry);
   return WrapperFor(answer);
 }
@@ -41,7 +42,7 @@ bool MayBeEntryPoint(const char* name) noexcept { return name != nullptr && name
 // and to give it the wrapper would make the two call each other for ever.
 extern "C" __attribute__((used, visibility("hidden"))) void* stalloc_dlsym_target(void* handle,
                                                                                   const char* name) noexcept {
-  if (MayBeEntryPoint(name) && handle != RTLD_NEXT && Enabled() && FindEntryPoint(name) != nullptr) {
+  if (MayBeEntryPoint(name) && handle != RTLD_NEXT && FindEntryPoint(name) != nullptr) {
     return reinterpret_cast<void*>(&LookUpEntryPoint);
   }
   return RealDlsymPointer();

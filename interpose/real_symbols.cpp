@@ -13,7 +13,7 @@ constinit std::atomic<bool> driver_learned{false};
 constinit std::atomic<void*> other_pointers[kEntryCount] = {};
 
 // A driver that looks up its own functions by name while it resolves others must get its own.
-thread_local bool asking_resolver __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local bool asking_resolver __attribute__((tls_model("initial-exec"))) = false;
 
 bool IsRealPointer(void* pointer) noexcept {
   for (const auto& known : real_pointers)

@@ -9,7 +9,7 @@ namespace stalloc::interpose {
 
 // Initial-exec: a plain offset from the thread pointer, so that it needs no allocation on first use in a thread and
 // stays valid before, during and after the thread's other thread-local objects. Trivial, so it has no destructor.
-extern thread_local int nesting_depth __attribute__((tls_model("initial-exec")));
+extern constinit thread_local int nesting_depth __attribute__((tls_model("initial-exec")));
 
 inline bool Nested() noexcept { return nesting_depth != 0; }
 

@@ -11,6 +11,7 @@
 #include "process_life.h"
 #include "real_symbols.h"
 #include "reentry.h"
+#include "relaxed_capture.h"
 #include "retry.h"
 #include "runtime/service.h"
 
@@ -77,9 +78,7 @@ std::size_t PitchGranularity(int device) noexcept {
   if (device < 0 || device >= kMaxDevices) return 0;
   std::size_t pitch = known[device].load(std::memory_order_relaxed);
   if (pitch != 0) return pitch;
-  // The program may be capturing in this thread or, by the global mode, in another: that is no matter of this memory.
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const bool exchanged = STALLOC_CALL_DRIVER(cuThreadExchangeStreamCaptureMode, &mode) == CUDA_SUCCESS;
+  const RelaxedCapture relaxed;
   CUdeviceptr sample = 0;
   if (Forward<Entry::k_cuMemAllocPitch_v2>(&sample, &pitch, std::size_t{1}, std::size_t{1}, 4u) == CUDA_SUCCESS) {
     Forward<Entry::k_cuMemFree_v2>(sample);
@@ -87,7 +86,6 @@ std::size_t PitchGranularity(int device) noexcept {
   } else {
     pitch = 0;
   }
-  if (exchanged) STALLOC_CALL_DRIVER(cuThreadExchangeStreamCaptureMode, &mode);
   return pitch;
 }
 

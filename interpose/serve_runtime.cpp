@@ -9,6 +9,7 @@
 #include "process_life.h"
 #include "real_symbols.h"
 #include "reentry.h"
+#include "relaxed_capture.h"
 #include "runtime/service.h"
 
 namespace stalloc::interpose {
@@ -18,6 +19,7 @@ namespace {
 // does nothing else.
 void LetLibraryInitialise() noexcept {
   const NestedScope nested;
+  const RelaxedCapture relaxed;
   Forward<Entry::k_cudaFree>(static_cast<void*>(nullptr));
 }
 

@@ -1,0 +1,190 @@
+// A stand-in for the allocator behind runtime/service.h: it serves everything, from addresses that no device has, and
+// writes down what it was asked. With it the hooks are tested for what they are there to do: to ask once, in the right
+// words, and to do what they are told.
+//
+// PROBE_LOG names the file that Finish writes: one "name count" line a question, and the streams it heard of.
+// Sizes that end in 7 are passed through; PROBE_REFUSE makes Start refuse.
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "runtime/service.h"
+#include "runtime/settings.h"
+
+namespace stalloc::runtime {
+namespace {
+
+constexpr CUdeviceptr kBase = 0x600000000000;
+constexpr CUdeviceptr kEnd = 0x610000000000;
+
+struct Double {
+  std::mutex mutex;
+  DriverApi driver;
+  bool started = false;
+  bool forked = false;
+  CUdeviceptr next = kBase;
+  std::map<CUdeviceptr, std::size_t> live;
+  std::map<std::string, long> counts;
+  std::set<std::string> streams;
+};
+
+Double& It() {
+  static Double& it = *new Double;
+  return it;
+}
+
+void Count(const char* name) { ++It().counts[name]; }
+
+void CountStream(const char* what, StreamOrder order) {
+  if (!order) {
+    Count((std::string(what) + ".synchronous").c_str());
+  } else {
+    const auto stream = reinterpret_cast<std::uintptr_t>(*order);
+    Count((std::string(what) + (stream <= 2 ? ".stream" + std::to_string(stream) : ".stream")).c_str());
+  }
+}
+
+}  // namespace
+
+bool Start(const DriverApi& driver, const Settings&) noexcept {
+  Double& it = It();
+  const std::lock_guard lock(it.mutex);
+  Count("start");
+  it.driver = driver;
+  it.started = std::getenv("PROBE_REFUSE") == nullptr;
+#define STALLOC_CHECK(name, required) \
+  if (required && driver.name == nullptr) Count("start.incomplete");
+  STALLOC_DRIVER_FUNCTIONS(STALLOC_CHECK)
+#undef STALLOC_CHECK
+  return it.started;
+}
+
+bool Started() noexcept { return It().started && !It().forked; }
+
+Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order, CUresult* result) noexcept {
+  Double& it = It();
+  CUcontext context = nullptr;
+  if (!Started() || it.driver.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr)
+    return Answer::kPassThrough;
+  const std::lock_guard lock(it.mutex);
+  if (size_bytes % 10 == 7) {
+    Count("allocate.declined");
+    return Answer::kPassThrough;
+  }
+  Count("allocate.served");
+  CountStream("allocate", order);
+  *address = it.next;
+  it.live[it.next] = size_bytes;
+  it.next += (size_bytes + 511) / 512 * 512;
+  *result = CUDA_SUCCESS;
+  return Answer::kServed;
+}
+
+Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
+  Double& it = It();
+  if (!Started() || address < kBase || address >= kEnd) return Answer::kPassThrough;
+  const std::lock_guard lock(it.mutex);
+  const bool was_live = it.live.erase(address) != 0;
+  Count(was_live ? "free.served" : "free.refused");
+  if (was_live) CountStream("free", order);
+  *result = was_live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return Answer::kServed;
+}
+
+bool Owns(CUdeviceptr address) noexcept { return Started() && address >= kBase && address < kEnd; }
+
+bool FindBlock(CUdeviceptr address, CUdeviceptr* base, std::size_t* size_bytes, std::uint64_t* buffer_id) noexcept {
+  Double& it = It();
+  const std::lock_guard lock(it.mutex);
+  auto block = it.live.upper_bound(address);
+  if (block == it.live.begin()) return false;
+  --block;
+  if (address >= block->first + block->second) return false;
+  *base = block->first;
+  *size_bytes = block->second;
+  *buffer_id = 4242;
+  return true;
+}
+
+std::uint64_t IdleBytes(int) noexcept { return 1 << 20; }
+
+PoolStatistics GetPoolStatistics(int) noexcept {
+  Double& it = It();
+  const std::lock_guard lock(it.mutex);
+  PoolStatistics statistics;
+  for (const auto& [base, size_bytes] : it.live) statistics.used_bytes += size_bytes;
+  statistics.used_high_bytes = 1000000;
+  statistics.reserved_bytes = 2000000;
+  statistics.reserved_high_bytes = 3000000;
+  return statistics;
+}
+
+void ResetPoolHigh(int, bool used, bool reserved) noexcept {
+  const std::lock_guard lock(It().mutex);
+  if (used) Count("reset.used");
+  if (reserved) Count("reset.reserved");
+}
+
+void Trim(int, std::uint64_t) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("trim");
+}
+
+bool ReleaseForRetry(int) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("release");
+  return true;
+}
+
+void NotePassedThrough(std::size_t size_bytes) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count(size_bytes != 0 ? "passed.allocate" : "passed.free");
+}
+
+void NoteStreamDestroyed(CUstream) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("stream.destroyed");
+}
+
+void NoteContextDestroyed(CUcontext) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("context.destroyed");
+}
+
+void NoteCaptureBegan() noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("capture.began");
+}
+
+void NoteCaptureEnded() noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("capture.ended");
+}
+
+void NoteEventRecorded(CUevent, CUstream stream) noexcept {
+  const std::lock_guard lock(It().mutex);
+  CountStream("event.recorded", stream);
+}
+
+void NoteStreamWaits(CUstream stream, CUevent) noexcept {
+  const std::lock_guard lock(It().mutex);
+  CountStream("stream.waits", stream);
+}
+
+void NoteForkedChild() noexcept { It().forked = true; }
+
+void Finish() noexcept {
+  Double& it = It();
+  const std::lock_guard lock(it.mutex);
+  Count("finish");
+  const char* path = std::getenv("PROBE_LOG");
+  std::FILE* log = path != nullptr ? std::fopen(path, "a") : nullptr;
+  if (log == nullptr) return;
+  for (const auto& [name, count] : it.counts) std::fprintf(log, "%s %ld\n", name.c_str(), count);
+  std::fclose(log);
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,8 @@
+#include "check.h"
+
+int EarlyLibrary(void);
+
+int main(void) {
+  CHECK(EarlyLibrary() == 1);
+  return 0;
+}
