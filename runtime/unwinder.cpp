@@ -14,6 +14,18 @@
 namespace stalloc::runtime {
 namespace {
 
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
 constexpr const char kLibunwind[] = "libunwind.so.8";
 constexpr const char kLibgcc[] = "libgcc_s.so.1";
 
@@ -66,6 +78,8 @@ Function SymbolOf(void* library, const char* name) {
 }  // namespace
 
 LoadedUnwinder FindLibunwind() noexcept {
+  // libunwind's cache of a thread ends with a mutex that is locked after ThreadSanitizer has let go of the thread.
+  if (kThreadSanitizer) return {};
   void* library = LoadBeside(kLibunwind);
   if (library == nullptr) library = ::dlopen(kLibunwind, RTLD_NOW | RTLD_LOCAL);
   const auto walk = SymbolOf<WalkFunction>(library, "unw_backtrace");
