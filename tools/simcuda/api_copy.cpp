@@ -1,0 +1,148 @@
+// Entry points of copies and fills. Compiled twice: see per_thread_default_stream.h.
+#include "call.h"
+#include "per_thread_default_stream.h"
+#include "work.h"
+
+namespace stalloc::simcuda {
+namespace {
+
+CopyEnd DeviceEnd(CUdeviceptr address) { return {address, true}; }
+CopyEnd HostEnd(const void* address) { return {reinterpret_cast<std::uint64_t>(address), false}; }
+
+// Which of the two an address of the unified address space is: what lies in no reservation is host memory.
+CopyEnd UnifiedEnd(const Machine& machine, std::uint64_t address) {
+  return {address, machine.space.IsReserved(address)};
+}
+
+// Pageable host memory is read when the copy is queued and written before the call returns; pinned memory and managed
+// memory are touched when the copy executes.
+CUresult QueueCopy(Call& call, Stream& stream, CopyEnd destination, CopyEnd source, std::size_t size_bytes, bool wait) {
+  Machine& machine = call.machine;
+  if (size_bytes == 0) return CUDA_SUCCESS;
+  if (destination.address == 0 || source.address == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Managed memory has a device address that is a host's.
+  for (CopyEnd* end : {&destination, &source}) {
+    if (!end->on_device) continue;
+    if (machine.FindHostRange(end->address) != nullptr)
+      end->on_device = false;
+    else if (!machine.space.IsReserved(end->address))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto pageable = [&](const CopyEnd& end) {
+    return !end.on_device && machine.FindHostRange(end.address) == nullptr;
+  };
+  std::vector<std::uint8_t> snapshot;
+  if (pageable(source)) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(source.address);
+    snapshot.assign(bytes, bytes + size_bytes);
+  }
+  if (wait || pageable(destination)) {
+    if (stream.capture != nullptr) return CheckHostWait(call, &stream);
+    wait = true;
+  }
+  auto copy = std::make_shared<Copy>(destination, source, size_bytes, std::move(snapshot));
+  if (const CUresult error = Submit(call, stream, std::move(copy))) return error;
+  if (wait) machine.scheduler.Wait(stream.Here());
+  return stream.context->error;
+}
+
+CUresult QueueFill(Call& call, Stream& stream, CUdeviceptr address, std::size_t size_bytes, std::uint32_t pattern,
+                   std::size_t unit_bytes) {
+  if (size_bytes == 0) return CUDA_SUCCESS;
+  if (address % unit_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.machine.space.IsReserved(address) && call.machine.FindHostRange(address) == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  return Submit(call, stream, std::make_shared<Fill>(address, size_bytes, pattern));
+}
+
+CUresult CopyNow(EntryPoint entry, CopyEnd destination, CopyEnd source, std::size_t size_bytes) {
+  return EnterStream(entry, StreamOrDefault(nullptr), [&](Call& call, Stream& stream) {
+    return QueueCopy(call, stream, destination, source, size_bytes, true);
+  });
+}
+
+CUresult CopyLater(EntryPoint entry, CUstream handle, CopyEnd destination, CopyEnd source, std::size_t size_bytes) {
+  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    return QueueCopy(call, stream, destination, source, size_bytes, false);
+  });
+}
+
+CUresult FillOn(EntryPoint entry, CUstream handle, CUdeviceptr address, std::size_t size_bytes, std::uint32_t pattern,
+                std::size_t unit_bytes) {
+  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    return QueueFill(call, stream, address, size_bytes, pattern, unit_bytes);
+  });
+}
+
+}  // namespace
+
+SIMCUDA_EXPORT CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes) {
+  return EnterStream(SIMCUDA_ENTRY(cuMemcpy), StreamOrDefault(nullptr), [&](Call& call, Stream& stream) {
+    return QueueCopy(call, stream, UnifiedEnd(call.machine, destination), UnifiedEnd(call.machine, source), size_bytes,
+                     true);
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyHtoD(CUdeviceptr destination, const void* source, std::size_t size_bytes) {
+  return CopyNow(SIMCUDA_ENTRY(cuMemcpyHtoD), DeviceEnd(destination), HostEnd(source), size_bytes);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyDtoH(void* destination, CUdeviceptr source, std::size_t size_bytes) {
+  return CopyNow(SIMCUDA_ENTRY(cuMemcpyDtoH), HostEnd(destination), DeviceEnd(source), size_bytes);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes) {
+  return EnterStream(SIMCUDA_ENTRY(cuMemcpyDtoD), StreamOrDefault(nullptr), [&](Call& call, Stream& stream) {
+    return QueueCopy(call, stream, DeviceEnd(destination), DeviceEnd(source), size_bytes, false);
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes,
+                                      CUstream handle) {
+  return EnterStream(SIMCUDA_ENTRY(cuMemcpyAsync), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    return QueueCopy(call, stream, UnifiedEnd(call.machine, destination), UnifiedEnd(call.machine, source), size_bytes,
+                     false);
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr destination, const void* source, std::size_t size_bytes,
+                                          CUstream handle) {
+  return CopyLater(SIMCUDA_ENTRY(cuMemcpyHtoDAsync), handle, DeviceEnd(destination), HostEnd(source), size_bytes);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, std::size_t size_bytes,
+                                          CUstream handle) {
+  return CopyLater(SIMCUDA_ENTRY(cuMemcpyDtoHAsync), handle, HostEnd(destination), DeviceEnd(source), size_bytes);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes,
+                                          CUstream handle) {
+  return CopyLater(SIMCUDA_ENTRY(cuMemcpyDtoDAsync), handle, DeviceEnd(destination), DeviceEnd(source), size_bytes);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD8(CUdeviceptr address, unsigned char value, std::size_t count) {
+  return FillOn(SIMCUDA_ENTRY(cuMemsetD8), nullptr, address, count, value * 0x01010101u, 1);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD16(CUdeviceptr address, unsigned short value, std::size_t count) {
+  return FillOn(SIMCUDA_ENTRY(cuMemsetD16), nullptr, address, count * 2, value * 0x00010001u, 2);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD32(CUdeviceptr address, unsigned value, std::size_t count) {
+  return FillOn(SIMCUDA_ENTRY(cuMemsetD32), nullptr, address, count * 4, value, 4);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, std::size_t count, CUstream handle) {
+  return FillOn(SIMCUDA_ENTRY(cuMemsetD8Async), handle, address, count, value * 0x01010101u, 1);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short value, std::size_t count,
+                                         CUstream handle) {
+  return FillOn(SIMCUDA_ENTRY(cuMemsetD16Async), handle, address, count * 2, value * 0x00010001u, 2);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, std::size_t count, CUstream handle) {
+  return FillOn(SIMCUDA_ENTRY(cuMemsetD32Async), handle, address, count * 4, value, 4);
+}
+
+}  // namespace stalloc::simcuda

@@ -1,0 +1,26 @@
+// The simulated CUDA device as a C++ tool or test sees it, where it is linked statically: link stalloc_simcuda, and the
+// cu* functions of cuda.h are there. See extensions.h for what can be asked beyond CUDA's interface.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stalloc::simcuda {
+
+struct Config {
+  int device_count = 1;
+  std::uint64_t memory_bytes = 140ull << 30;  // of each device
+  std::uint64_t seed = 1;                     // of the order in which streams make progress
+  // Operations that a stream holds back before it executes the oldest. 0: work executes as it is queued.
+  std::size_t max_pending = 1024;
+};
+
+// SIMCUDA_DEVICES, SIMCUDA_MEMORY (bytes, or with KiB, MiB, GiB), SIMCUDA_SEED, SIMCUDA_LAG (max_pending). What is not
+// set or not a number keeps its default. The devices of a process start with this.
+Config ConfigFromEnvironment();
+
+// Forgets everything and starts with fresh devices: handles and contexts of before are invalid in every thread. No
+// other thread may be inside a CUDA call. The caller calls cuInit again.
+void Reset(const Config& config);
+
+}  // namespace stalloc::simcuda

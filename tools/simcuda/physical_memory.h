@@ -1,0 +1,66 @@
+// PhysicalMemory: what a device has, who holds how much of it. Called under the machine's lock, except the counters.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "contents.h"
+
+namespace stalloc::simcuda {
+
+inline constexpr std::uint64_t kPageBytes = 2ull << 20;  // minimum and recommended granularity
+
+constexpr std::uint64_t RoundUp(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+class DeviceMemory;
+
+// A piece of physical memory. It lives as long as a handle or a mapping refers to it.
+struct PhysicalAllocation {
+  PhysicalAllocation(std::shared_ptr<DeviceMemory> memory, std::uint64_t allocation_bytes);
+  ~PhysicalAllocation();
+  PhysicalAllocation(const PhysicalAllocation&) = delete;
+  PhysicalAllocation& operator=(const PhysicalAllocation&) = delete;
+
+  const std::shared_ptr<DeviceMemory> device;
+  const std::uint64_t size_bytes;
+  Contents contents;
+};
+
+using PhysicalPtr = std::shared_ptr<PhysicalAllocation>;
+
+class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
+ public:
+  DeviceMemory(int device_index, std::uint64_t total) : index_(device_index), total_bytes_(total) {}
+
+  // `size_bytes` is rounded up to whole pages. Null when the device has not that much left.
+  PhysicalPtr Allocate(std::uint64_t size_bytes) {
+    const std::uint64_t size = RoundUp(size_bytes, kPageBytes);
+    if (size < size_bytes || size > total_bytes_ - used_bytes_) return nullptr;
+    return std::make_shared<PhysicalAllocation>(shared_from_this(), size);
+  }
+
+  int index() const { return index_; }
+  std::uint64_t total_bytes() const { return total_bytes_; }
+  std::uint64_t used_bytes() const { return used_bytes_; }
+  std::uint64_t peak_bytes() const { return peak_bytes_; }
+  void ResetPeak() { peak_bytes_ = used_bytes_.load(); }
+
+ private:
+  friend struct PhysicalAllocation;
+
+  const int index_;
+  const std::uint64_t total_bytes_;
+  std::atomic<std::uint64_t> used_bytes_ = 0;
+  std::atomic<std::uint64_t> peak_bytes_ = 0;
+};
+
+inline PhysicalAllocation::PhysicalAllocation(std::shared_ptr<DeviceMemory> memory, std::uint64_t allocation_bytes)
+    : device(std::move(memory)), size_bytes(allocation_bytes), contents(allocation_bytes) {
+  device->used_bytes_ += size_bytes;
+  if (device->used_bytes_ > device->peak_bytes_) device->peak_bytes_ = device->used_bytes_.load();
+}
+
+inline PhysicalAllocation::~PhysicalAllocation() { device->used_bytes_ -= size_bytes; }
+
+}  // namespace stalloc::simcuda

@@ -1,0 +1,95 @@
+// The kinds of work that a device does: kernels that touch ranges, copies, fills, host functions, bookkeeping.
+// Run is called under the machine's lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "contents.h"
+#include "cuda_driver.h"
+#include "simcuda/extensions.h"
+#include "stream.h"
+
+namespace stalloc::simcuda {
+
+// What the device checks on every access: CUDA_ERROR_ILLEGAL_ADDRESS unless the whole range is mapped and the context's
+// device may read (write) it. Host memory that the driver knows may be accessed too.
+CUresult CheckAccess(Machine& machine, const Context& context, CUdeviceptr address, std::uint64_t size_bytes,
+                     bool write);
+
+// A kernel: reads, compares tags, writes.
+class Kernel : public Work {
+ public:
+  Kernel(std::vector<simcudaRange> reads, std::vector<simcudaRange> writes, std::uint64_t duration)
+      : Work(duration), reads_(std::move(reads)), writes_(std::move(writes)) {}
+  CUresult Run(Machine& machine, Stream& stream) override;
+
+ private:
+  std::vector<simcudaRange> reads_, writes_;
+};
+
+class Fill : public Work {
+ public:
+  Fill(CUdeviceptr address, std::uint64_t size_bytes, std::uint32_t pattern);
+  CUresult Run(Machine& machine, Stream& stream) override;
+
+ private:
+  CUdeviceptr address_;
+  std::uint64_t size_bytes_;
+  std::uint32_t pattern_;
+};
+
+// Where a copy comes from or goes to.
+struct CopyEnd {
+  std::uint64_t address = 0;
+  bool on_device = false;
+};
+
+class Copy : public Work {
+ public:
+  // `snapshot`: the source's bytes, where they were taken when the copy was queued (pageable host memory); else empty.
+  Copy(CopyEnd destination, CopyEnd source, std::uint64_t size_bytes, std::vector<std::uint8_t> snapshot);
+  CUresult Run(Machine& machine, Stream& stream) override;
+
+ private:
+  CopyEnd destination_, source_;
+  std::uint64_t size_bytes_;
+  std::vector<std::uint8_t> snapshot_;
+};
+
+class HostFunction : public Work {
+ public:
+  HostFunction(CUhostFn function, void* argument) : function_(function), argument_(argument) {}
+  CUresult Run(Machine&, Stream&) override { return CUDA_SUCCESS; }
+  bool runs_on_host() const override { return true; }
+  void RunOnHost() override { function_(argument_); }
+
+ private:
+  CUhostFn function_;
+  void* argument_;
+};
+
+class RecordTime : public Work {
+ public:
+  explicit RecordTime(std::shared_ptr<EventRecord> record) : record_(std::move(record)) {}
+  CUresult Run(Machine&, Stream& stream) override {
+    record_->time_ns = stream.clock_ns;
+    return CUDA_SUCCESS;
+  }
+
+ private:
+  std::shared_ptr<EventRecord> record_;
+};
+
+// The end of a cuMemAlloc block that was freed in stream order.
+class ReleaseBlock : public Work {
+ public:
+  explicit ReleaseBlock(CUdeviceptr address) : address_(address) {}
+  CUresult Run(Machine& machine, Stream& stream) override;
+
+ private:
+  CUdeviceptr address_;
+};
+
+}  // namespace stalloc::simcuda
