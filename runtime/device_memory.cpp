@@ -272,6 +272,10 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::o
     std::lock_guard lock(mutex_);
     who = Resolve(order);
     if (order && who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more streams than we follow
+    if (next_plan_) {
+      next_plan_->matcher.Match(size_bytes, 0, call_site);
+      if (next_plan_->matcher.IterationsSeen() != 0) PutInForce(std::move(next_plan_));
+    }
     if (plan_) {
       const std::int32_t index = plan_->matcher.Match(size_bytes, 0, call_site);
       if (index >= 0) {
@@ -346,7 +350,7 @@ DeviceMemory::Allocation DeviceMemory::Publish(std::uint64_t size_bytes, const W
   (planned ? c.planned_bytes : c.online_bytes) += size_bytes;
   if (observing_.load(std::memory_order_relaxed))
     Observe(Observation::Op::kAllocate, address, block, who.stream, call_site);
-  return {CUDA_SUCCESS, address, block.number, planned, who.stream};
+  return {CUDA_SUCCESS, address, block.number, planned, who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
 // --- Free
@@ -383,7 +387,7 @@ CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, Blo
     counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
     ++counters_.frees;
     if (observing_.load(std::memory_order_relaxed)) Observe(Observation::Op::kFree, address, block, who.stream, 0);
-    if (freed != nullptr) *freed = {address, block.size_bytes, block.number};
+    if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
     if (stream != nullptr) *stream = who.stream;
     if (order) {
       if (captures_in_progress.load(std::memory_order_relaxed) != 0) {
@@ -417,10 +421,10 @@ std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) c
   // Rare: the program asks for a pointer's attributes. Most ask for the start of a block.
   const CUdeviceptr start = address / kGranuleBytes * kGranuleBytes;
   if (const Block* block = blocks_.Find(Key(start)); block != nullptr && address - start < block->size_bytes)
-    return BlockInfo{start, block->size_bytes, block->number};
+    return BlockInfo{start, block->size_bytes, block->number, 0};
   blocks_.ForEach([&](std::uint64_t key, const Block& block) {
     const CUdeviceptr begin = key * kGranuleBytes;
-    if (address - begin < block.size_bytes) result = BlockInfo{begin, block.size_bytes, block.number};
+    if (address - begin < block.size_bytes) result = BlockInfo{begin, block.size_bytes, block.number, 0};
   });
   return result;
 }
@@ -513,7 +517,7 @@ std::vector<DeviceMemory::LiveBlock> DeviceMemory::LiveBlocks() const {
   live.reserve(blocks_.size() + deferred_.size());
   blocks_.ForEach([&](std::uint64_t key, const Block& block) {
     const CUdeviceptr address = key * kGranuleBytes;
-    live.push_back({{address, block.size_bytes, block.number}, PlaceOf(address, block)});
+    live.push_back({{address, block.size_bytes, block.number, 0}, PlaceOf(address, block)});
   });
   return live;
 }

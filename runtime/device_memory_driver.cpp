@@ -442,7 +442,7 @@ void DeviceMemory::NoteEventDestroyed(CUevent event) {
 // --- Plans
 // ------------------------------------------------------------------------------------------------------------
 
-bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan) {
+bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
   if (plan) {
     for (BlockPlace& slot : plan->slots) {
       if (slot.kind != BlockPlace::Kind::kPages) continue;
@@ -473,17 +473,36 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan) {
     }
   }
   std::lock_guard lock(mutex_);
+  if (next_plan_) retired_plans_.push_back(std::move(next_plan_));
+  if (plan) {
+    if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), next_number_);
+    ++counters_.plans_installed;
+  }
+  if (plan && when == When::kNextIteration) {
+    next_plan_ = std::move(plan);
+  } else {
+    PutInForce(std::move(plan));
+  }
+  return true;
+}
+
+// Under the lock.
+void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
   if (plan_) {
     for (const BlockPlace& slot : plan_->slots)
-      if (slot.view != kNoView && !(plan && std::any_of(plan->slots.begin(), plan->slots.end(),
-                                                        [&](const BlockPlace& s) { return s.view == slot.view; })))
-        (*views_)[slot.view].pinned = false;
+      if (slot.view != kNoView) (*views_)[slot.view].pinned = false;
     retired_plans_.push_back(std::move(plan_));
   }
   plan_ = std::move(plan);
+  if (plan_)
+    for (const BlockPlace& slot : plan_->slots)
+      if (slot.view != kNoView) (*views_)[slot.view].pinned = true;
   plan_hint_.store(plan_.get(), std::memory_order_release);
-  if (plan_) ++counters_.plans_installed;
-  return true;
+}
+
+bool DeviceMemory::awaiting_iteration() const {
+  std::lock_guard lock(mutex_);
+  return next_plan_ != nullptr;
 }
 
 }  // namespace stalloc::runtime

@@ -34,7 +34,7 @@ std::optional<std::string> Learner::StartFrom(const planner::Plan& plan) {
     return "it was made for another program";
   if (!plan.device.empty() && plan.device != options_.device_name)
     return "it was made for a " + plan.device + ", this is a " + options_.device_name;
-  if (!memory_.Install(PlanFrom(plan))) return "its views could not be mapped";
+  if (!memory_.Install(PlanFrom(plan), DeviceMemory::When::kNow)) return "its views could not be mapped";
   ++plans_in_force_;
   period_ = plan.period;
   planned_requests_in_pattern_ = plan.iteration.size();
@@ -69,6 +69,12 @@ bool Learner::Watch() {
   next_look_ = std::max(kFirstLook, seen_ + seen_ / 4);
 
   const double matched = MatchedShare();
+  if (awaiting_) {
+    if (memory_.awaiting_iteration() && requests_since_plan_ < 2 * planned_requests_in_pattern_) return false;
+    awaiting_ = false;  // judged from here on
+    MarkChecked();
+    return false;
+  }
   if (plans_in_force_ != 0 && matched >= kSettled && requests_since_plan_ >= 4 * planned_requests_in_pattern_) {
     // The plan has held for several iterations: nothing is put down from here on.
     memory_.SetObserving(false);
@@ -94,12 +100,13 @@ bool Learner::Credible(const Pattern& pattern) const {
 
 bool Learner::Adopt(const Pattern& pattern) {
   MadePlan made = MakePlan({pattern, blocks_, memory_, options_.deadline_ms});
-  if (!memory_.Install(made.in_force)) {
+  if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) {
     LogWarn("a plan could not be put in force: its views could not be mapped");
     return false;
   }
   ++plans_made_;
   ++plans_in_force_;
+  awaiting_ = true;
   period_ = pattern.period;
   planned_requests_in_pattern_ = pattern.requests.size();
   MarkChecked();

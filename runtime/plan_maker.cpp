@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <string>
 
 #include "planner/lower_bound.h"
-#include "planner/solve.h"
+#include "planner/page_plan.h"
 #include "planner/validate.h"
 
 namespace stalloc::runtime {
@@ -49,12 +48,6 @@ void AppendRuns(const BlockPlace& place, Bytes size_bytes, std::vector<FixedBloc
     const Run run = GranulesInPage(place.pages[k], k, granules);
     runs->push_back({Bytes{run.begin} * kGranuleBytes, Bytes{run.length()} * kGranuleBytes});
   }
-}
-
-// Pages that a set of byte runs touches.
-void AddPages(Bytes offset, Bytes size, std::set<PageNumber>* pages) {
-  for (Bytes page = offset / kPageBytes; page * kPageBytes < offset + size; ++page)
-    pages->insert(static_cast<PageNumber>(page));
 }
 
 // The places at which the example iteration's blocks were served online: a plan that is known to fit what is held.
@@ -146,7 +139,6 @@ MadePlan MakePlan(const PlanRequest& request) {
   // What was there before the iteration and still is cannot move. Blocks of the iteration itself come and go.
   std::vector<DeviceMemory::LiveBlock> live = request.memory.LiveBlocks();
   std::sort(live.begin(), live.end(), [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
-  std::set<PageNumber> fixed_pages;
   std::vector<const DeviceMemory::LiveBlock*> persistent;
   std::vector<std::uint64_t> persists_in_pattern;
   for (const PatternRequest& r : pattern.requests)
@@ -159,52 +151,57 @@ MadePlan MakePlan(const PlanRequest& request) {
     persistent.push_back(&block);
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
   }
-  for (const FixedBlock& f : problem.fixed) AddPages(f.offset, f.size_bytes, &fixed_pages);
 
-  // Candidate 1: as it was served. It needs no page and no mapping that is not there already.
-  std::vector<BlockPlace> observed(problem.requests.size());
-  std::set<PageNumber> observed_pages = fixed_pages;
+  // As it was served: the incumbent, which needs no page and no mapping that is not there already. With several streams
+  // it is also what kept to their order, so it stands.
+  planner::PageProblem page_problem;
+  page_problem.held_pages = request.memory.Counters().reserved_bytes / kPageBytes;
   bool all_observed = true;
-  for (std::size_t k = 0; k < members.size(); ++k) {
-    const SeenBlocks::Block* block = request.seen.Find(pattern.requests[members[k]].example_block);
+  bool several_streams = false;
+  StreamIndex stream = kNoStream;
+  for (const std::size_t member : members) {
+    const SeenBlocks::Block* block = request.seen.Find(pattern.requests[member].example_block);
+    planner::Slot slot;
     if (block == nullptr) {
       all_observed = false;
-      continue;
+    } else {
+      slot = SlotOf(ObservedPlace(*block, request.memory));
+      several_streams = several_streams || (stream != kNoStream && block->stream != stream);
+      stream = block->stream;
     }
-    observed[k] = ObservedPlace(*block, request.memory);
-    std::vector<FixedBlock> runs;
-    AppendRuns(observed[k], problem.requests[k].size_bytes, &runs);
-    for (const FixedBlock& run : runs) AddPages(run.offset, run.size_bytes, &observed_pages);
+    page_problem.incumbent.push_back(std::move(slot));
   }
+  page_problem.problem = std::move(problem);
 
-  // Candidate 2: contiguous in the base range, around what cannot move. No views, so it serves fastest.
-  const planner::Solution solution = planner::Solve(problem, SolveWithin(request.deadline_ms));
-  const bool solved =
-      solution.status == planner::Solution::Status::kOptimal || solution.status == planner::Solution::Status::kFeasible;
-  std::set<PageNumber> contiguous_pages = fixed_pages;
-  if (solved)
-    for (std::size_t k = 0; k < members.size(); ++k)
-      AddPages(solution.placement.offsets[k], problem.requests[k].size_bytes, &contiguous_pages);
-
-  const std::uint64_t held_pages = request.memory.Counters().reserved_bytes / kPageBytes;
-  const bool several_streams = std::any_of(problem.requests.begin(), problem.requests.end(),
-                                           [&](const auto& r) { return r.stream != problem.requests.front().stream; });
-  const bool contiguous =
-      solved && !several_streams &&
-      (contiguous_pages.size() <= held_pages || contiguous_pages.size() <= observed_pages.size() || !all_observed);
+  std::vector<planner::Slot> slots = page_problem.incumbent;
+  made.report = "iteration of " + std::to_string(pattern.requests.size()) + " requests, " +
+                std::to_string(members.size()) + " planned ";
+  if (several_streams && all_observed) {
+    made.report += "where they were served, in the order of their streams";
+  } else {
+    if (!all_observed) page_problem.incumbent.clear();
+    planner::PagePlan planned = planner::PlanPages(page_problem, SolveWithin(request.deadline_ms));
+    const bool incumbent_fits =
+        all_observed && !planner::FindSlotViolation(page_problem.problem, page_problem.incumbent);
+    if (planned.status == planner::Solution::Status::kMalformed) {
+      made.report += "where they were served (" + planned.error + ")";
+    } else if (planned.handles_to_map != 0 &&
+               (incumbent_fits || (all_observed && planned.handles_to_map > page_problem.held_pages))) {
+      // What is held is held: fewer pages than that buy this run nothing, and mapping costs. Where an incumbent of
+      // several iterations does not fit itself everywhere, the few requests whose slot is taken are served online.
+      made.report += "where they were served";
+    } else {
+      made.report += "on " + std::to_string(planned.page_count) + " pages (at least " +
+                     std::to_string(planned.lower_bound_pages) + ", held " + std::to_string(page_problem.held_pages) +
+                     "), " + std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
+      slots = std::move(planned.slots);
+    }
+  }
 
   auto plan = std::make_shared<PlanInForce>();
   plan->slots.resize(pattern.requests.size());
-  for (std::size_t k = 0; k < members.size(); ++k) {
-    BlockPlace& slot = plan->slots[members[k]];
-    if (contiguous) {
-      slot.kind = BlockPlace::Kind::kRun;
-      slot.begin = static_cast<Granule>(solution.placement.offsets[k] / kGranuleBytes);
-    } else {
-      slot = observed[k];
-    }
-  }
-  plan->matcher.SetPattern(pattern);
+  for (std::size_t k = 0; k < members.size(); ++k) plan->slots[members[k]] = PlaceOf(slots[k]);
+  plan->prepared = Matcher::Prepare(pattern);
   made.in_force = std::move(plan);
 
   // For the next run: the persistent blocks side by side from the bottom, in the order in which they are asked for, and
@@ -223,28 +220,23 @@ MadePlan MakePlan(const PlanRequest& request) {
     bottom += RoundUp(block->info.size_bytes);
     kept.persistent.push_back(std::move(planned));
   }
-  Problem alone = problem;
-  alone.fixed.clear();
-  const planner::Solution from_empty = planner::Solve(alone, SolveWithin(request.deadline_ms));
-  kept.lower_bound_bytes = bottom + from_empty.lower_bound_bytes;
-  kept.height_bytes = bottom + from_empty.placement.height_bytes;
-  kept.page_count = (kept.height_bytes + kPageBytes - 1) / kPageBytes;
+  planner::PageProblem alone;
+  alone.problem = page_problem.problem;
+  alone.problem.fixed.clear();
+  if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
+  const planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
+  kept.height_bytes = from_empty.height_bytes;
+  kept.page_count = from_empty.page_count;
+  kept.lower_bound_bytes = planner::LowerBound(alone.problem);
   std::size_t next_member = 0;
   for (std::size_t i = 0; i < pattern.requests.size(); ++i) {
     planner::PlannedRequest planned = PlannedOf(pattern.requests[i]);
     if (next_member < members.size() && members[next_member] == i) {
-      planned.slot.kind = planner::Slot::Kind::kRun;
-      planned.slot.offset_bytes = bottom + from_empty.placement.offsets[next_member];
+      if (next_member < from_empty.slots.size()) planned.slot = from_empty.slots[next_member];
       ++next_member;
     }
     kept.iteration.push_back(std::move(planned));
   }
-
-  made.report = "iteration of " + std::to_string(pattern.requests.size()) + " requests, " +
-                std::to_string(members.size()) + " planned " +
-                (contiguous ? "contiguously" : "where they were served") + " on " +
-                std::to_string((contiguous ? contiguous_pages : observed_pages).size()) + " pages of " +
-                std::to_string(held_pages) + " held";
   return made;
 }
 
@@ -272,7 +264,7 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
         std::max(in_force->online_from,
                  static_cast<Granule>((planned.slot.offset_bytes + RoundUp(planned.size_bytes)) / kGranuleBytes));
   }
-  in_force->matcher.SetPattern(pattern);
+  in_force->prepared = Matcher::Prepare(pattern);
   return in_force;
 }
 

@@ -12,7 +12,9 @@
 #include "runtime/device_service.h"
 #include "runtime/learning_thread.h"
 #include "runtime/log.h"
+#include "runtime/recorder.h"
 #include "runtime/settings.h"
+#include "runtime/statistics.h"
 
 namespace stalloc::runtime {
 
@@ -27,7 +29,8 @@ struct Process {
   const DriverApi driver;
   const Settings settings;
   LearningThread learning;
-  std::mutex mutex;  // guards who is made; never held over a driver call
+  Recorder recorder;  // takes requests down only where a trace was asked for
+  std::mutex mutex;   // guards who is made; never held over a driver call
   // By device ordinal; published once, read without a lock.
   std::atomic<DeviceService*> devices[kMaxDevices] = {};
   std::atomic<bool> refused[kMaxDevices] = {};
@@ -70,6 +73,7 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext context)
     return nullptr;
   }
   DeviceService* service = made.release();
+  if (process.recorder.recording()) service->memory().SetRecorder(&process.recorder);
   process.devices[device].store(service, std::memory_order_release);
   if (process.settings.planning) process.learning.Add(&service->learner(), context);
   return service;
@@ -144,6 +148,31 @@ bool Capturing(const Process& process, StreamOrder order) noexcept {
   return process.driver.cuStreamIsCapturing(*order, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, StreamIndex stream) noexcept {
+  planner::TraceEvent event;
+  event.device = static_cast<std::uint8_t>(service.device());
+  event.flags = order ? planner::TraceEvent::kHasStream : 0;
+  event.stream = stream == kNoStream ? 0 : stream - 1u;
+  return event;
+}
+
+// A snapshot of everything, for the last line and the statistics file.
+Statistics Collect(Process& process) {
+  Statistics statistics;
+  for (auto& slot : process.devices) {
+    DeviceService* service = slot.load(std::memory_order_acquire);
+    if (service == nullptr) continue;
+    statistics.devices.push_back(
+        {static_cast<int>(service->device()), service->name(), FiguresOf(service->memory().Counters())});
+  }
+  statistics.passed_through_requests = process.passed_requests.load(std::memory_order_relaxed);
+  statistics.passed_through_bytes = process.passed_bytes.load(std::memory_order_relaxed);
+  const Recorder::Counts counts = process.recorder.counts();
+  statistics.trace_events = counts.delivered;
+  statistics.trace_events_dropped = counts.dropped;
+  return statistics;
+}
+
 template <typename Visit>
 void ForEachService(Process* process, Visit visit) noexcept {
   if (process == nullptr) return;
@@ -166,7 +195,9 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
     STALLOC_DRIVER_FUNCTIONS(STALLOC_CHECK_MEMBER)
 #undef STALLOC_CHECK_MEMBER
     if (settings.planning) LoadUnwinder();
-    g_process.store(new Process(driver, settings), std::memory_order_release);
+    auto* process = new Process(driver, settings);
+    if (!settings.trace.empty()) process->recorder.Start(settings.trace.Expand());
+    g_process.store(process, std::memory_order_release);
     return true;
   } catch (const std::exception& e) {
     LogWarn(std::string("not serving: ") + e.what());
@@ -189,6 +220,16 @@ Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
     if (made.result == CUDA_SUCCESS) {
       *address = made.address;
       *result = CUDA_SUCCESS;
+      if (process->recorder.recording()) {
+        planner::TraceEvent event = EventOf(*service, order, made.stream);
+        event.op = planner::TraceEvent::Op::kAllocate;
+        event.served = made.planned ? planner::TraceEvent::Served::kPlanned : planner::TraceEvent::Served::kOnline;
+        event.sequence = made.sequence;
+        event.block = made.number;
+        event.size_bytes = size_bytes;
+        event.call_site = call_site;
+        process->recorder.Record(event);
+      }
       return Answer::kServed;
     }
     if (made.result == CUDA_ERROR_OUT_OF_MEMORY && service->limited()) {
@@ -207,7 +248,17 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
   if (service == nullptr) return Answer::kPassThrough;
   try {
     ContextScope scope(process->driver, service->context());
-    *result = service->memory().Free(address, OrderOf(order, service->context()));
+    DeviceMemory::BlockInfo freed;
+    StreamIndex stream = kNoStream;
+    *result = service->memory().Free(address, OrderOf(order, service->context()), &freed, &stream);
+    if (freed.number != 0 && process->recorder.recording()) {
+      planner::TraceEvent event = EventOf(*service, order, stream);
+      event.op = planner::TraceEvent::Op::kFree;
+      event.sequence = freed.sequence;
+      event.block = freed.number;
+      event.size_bytes = freed.size_bytes;
+      process->recorder.Record(event);
+    }
   } catch (const std::exception&) {
     *result = CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -328,12 +379,25 @@ void NoteEventDestroyed(CUevent event) noexcept {
   ForEachService(Serving(), [&](DeviceService& service) { service.memory().NoteEventDestroyed(event); });
 }
 
-void NoteForkedChild() noexcept { g_forked.store(true); }
+void NoteForkedChild() noexcept {
+  if (Process* process = g_process.load()) process->recorder.ForkedChild();
+  g_forked.store(true);
+}
 
 void Finish() noexcept {
   Process* process = Serving();
   if (process == nullptr || process->finished.exchange(true)) return;
-  process->learning.Stop();
+  try {
+    process->learning.Stop();
+    process->recorder.Stop();
+    const Statistics statistics = Collect(*process);
+    if (statistics.devices.empty()) return;  // nothing was asked for
+    if (process->settings.summary) LogLine(SummaryLine(statistics));
+    if (!process->settings.stats.empty())
+      if (const auto error = WriteStatistics(statistics, process->settings.stats.Expand()))
+        LogWarn("the statistics could not be written: " + error->Text());
+  } catch (const std::exception&) {  // the program's end must not fail on its statistics
+  }
 }
 
 }  // namespace stalloc::runtime

@@ -23,6 +23,7 @@
 #include "runtime/observation.h"
 #include "runtime/page_store.h"
 #include "runtime/plan_in_force.h"
+#include "runtime/recorder.h"
 #include "runtime/stream_table.h"
 #include "runtime/view_table.h"
 
@@ -74,7 +75,8 @@ class DeviceMemory {
   struct BlockInfo {
     CUdeviceptr address = 0;
     std::uint64_t size_bytes = 0;
-    std::uint64_t number = 0;  // allocation number on this device, from 1
+    std::uint64_t number = 0;    // allocation number on this device, from 1
+    std::uint64_t sequence = 0;  // of the free, in the recorder's order; 0 without a recorder
   };
 
   struct Allocation {
@@ -83,6 +85,7 @@ class DeviceMemory {
     std::uint64_t number = 0;
     bool planned = false;
     StreamIndex stream = kNoStream;
+    std::uint64_t sequence = 0;  // in the recorder's order; 0 without a recorder
   };
 
   // `driver` must outlive this. The context of `device` must be current in every thread that calls.
@@ -90,6 +93,9 @@ class DeviceMemory {
   ~DeviceMemory();
 
   CUresult Initialise();
+
+  // Before the first request: events are numbered in `recorder`'s order, where the order is decided.
+  void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
 
   // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite).
   Allocation Allocate(std::uint64_t size_bytes, std::optional<Order> order, std::uint64_t call_site);
@@ -145,9 +151,12 @@ class DeviceMemory {
   std::vector<LiveBlock> LiveBlocks() const;
   std::vector<PageNumber> PagesOfView(ViewIndex view) const;
 
-  // Maps whatever views the plan's slots need, then puts it in force. nullptr drops the plan. Returns false if a view
-  // could not be mapped (nothing changes then).
-  bool Install(std::shared_ptr<PlanInForce> plan);
+  // Maps whatever views the plan's slots need, then puts it in force: at once, or where the next iteration begins, when
+  // little of the one before is live and in the way. nullptr drops the plan. Returns false if a view could not be
+  // mapped (nothing changes then).
+  enum class When : bool { kNow, kNextIteration };
+  bool Install(std::shared_ptr<PlanInForce> plan, When when);
+  bool awaiting_iteration() const;
   std::shared_ptr<PlanInForce> plan() const;
   double LastIterationMatchRate() const;
 
@@ -248,10 +257,13 @@ class DeviceMemory {
   };
   std::vector<Deferred> deferred_;  // freed while the context could not be synchronised
 
+  void PutInForce(std::shared_ptr<PlanInForce> plan);
   std::shared_ptr<PlanInForce> plan_;
+  std::shared_ptr<PlanInForce> next_plan_;                   // matched along, until its first iteration begins
   std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock
   std::atomic<PlanInForce*> plan_hint_{nullptr};
   std::atomic<bool> observing_{false};
+  Recorder* recorder_ = nullptr;
   std::vector<Seen> seen_;
   bool seen_lost_ = false;
 };

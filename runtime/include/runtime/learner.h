@@ -59,6 +59,7 @@ class Learner {
   std::uint64_t seen_ = 0;            // observations since watching began
   std::uint64_t next_look_ = 0;       // look for the iteration when `seen_` gets there
   std::uint64_t plans_in_force_ = 0;  // put in force so far, kept ones included
+  bool awaiting_ = false;             // the last plan adopted had not come into force yet
   std::int64_t period_ = 0;           // of the plan in force
   std::uint64_t planned_requests_in_pattern_ = 0;
   std::uint64_t requests_since_plan_ = 0;  // as of the last MatchedShare

@@ -23,7 +23,8 @@ struct BlockPlace {
 
 struct PlanInForce {
   Matcher matcher;
-  std::vector<BlockPlace> slots;  // by the matcher's index
+  Matcher::PreparedPattern prepared;  // goes into `matcher` when the plan is installed
+  std::vector<BlockPlace> slots;      // by the matcher's index
 
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.
