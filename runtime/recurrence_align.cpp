@@ -32,10 +32,10 @@ bool SameOrder(std::span<const Request> a, std::span<const Request> b) {
 
 // What the score of a pair depends on.
 struct Trait {
-  std::uint64_t token;
-  std::uint64_t operation;
-  std::uint32_t repeat;
-  std::uint32_t lifetime_class;
+  std::uint32_t token;  // hashes: that two of some thousands are the same by chance does little harm
+  std::uint32_t operation;
+  std::uint8_t repeat;
+  std::uint8_t lifetime_class;
   bool has_site;
 };
 
@@ -45,8 +45,9 @@ std::vector<Trait> Traits(std::span<const Request> requests) {
   RepeatDistance repeat;
   for (const Request& r : requests) {
     const std::uint64_t lifetime = r.end == kOpen ? 0 : static_cast<std::uint64_t>(r.end - r.begin);
-    traits.push_back({r.token, Mix(r.call_site, r.stream), repeat.Next(Mix(r.size_bytes, r.stream)),
-                      static_cast<std::uint32_t>(std::bit_width(lifetime)), r.call_site != 0});
+    traits.push_back({static_cast<std::uint32_t>(r.token), static_cast<std::uint32_t>(Mix(r.call_site, r.stream)),
+                      static_cast<std::uint8_t>(repeat.Next(Mix(r.size_bytes, r.stream))),
+                      static_cast<std::uint8_t>(std::bit_width(lifetime)), r.call_site != 0});
   }
   return traits;
 }
@@ -80,28 +81,32 @@ std::vector<std::int32_t> Align(std::span<const Request> previous, std::span<con
            static_cast<std::ptrdiff_t>(half);
   };
   enum Step : std::uint8_t { kPair, kSkipPrevious, kSkipCurrent };
-  std::vector<std::uint8_t> steps(rows * width);
-  std::vector<std::int32_t> above(width, kNever), row(width, kNever);
+  std::vector<std::uint8_t> steps(rows * width, kPair);
+  // Row i, and the row above it, begin at cell low(i), with a border that no alignment passes.
+  std::vector<std::int32_t> above(width + 2, kNever), row(width + 2, kNever);
   for (std::size_t i = 0; i < rows; ++i) {
     const std::ptrdiff_t first = low(i), shift = i == 0 ? 0 : first - low(i - 1);
-    for (std::size_t k = 0; k < width; ++k) {
-      const std::ptrdiff_t j = first + static_cast<std::ptrdiff_t>(k);
+    std::uint8_t* const step = &steps[i * width];
+    std::fill(row.begin(), row.end(), kNever);
+    const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(0, -first);
+    const std::ptrdiff_t end =
+        std::min(static_cast<std::ptrdiff_t>(width), static_cast<std::ptrdiff_t>(b.size()) + 1 - first);
+    for (std::ptrdiff_t k = begin; k < end; ++k) {
+      const std::ptrdiff_t j = first + k;
       std::int32_t best = i == 0 && j == 0 ? 0 : kNever;
-      std::uint8_t step = kPair;
-      if (j >= 0 && j <= static_cast<std::ptrdiff_t>(b.size())) {
-        const std::ptrdiff_t up = static_cast<std::ptrdiff_t>(k) + shift;  // (i - 1, j) in the row above
-        auto at = [&](std::ptrdiff_t x) {
-          return x >= 0 && x < static_cast<std::ptrdiff_t>(width) ? above[static_cast<std::size_t>(x)] : kNever;
-        };
-        if (i > 0 && j > 0) {
-          const std::int32_t pair = at(up - 1) + Score(a[i - 1], b[static_cast<std::size_t>(j - 1)]);
-          if (pair > best) best = pair, step = kPair;
+      const std::ptrdiff_t up = std::min(k + shift, static_cast<std::ptrdiff_t>(width));  // (i - 1, j) in the row above
+      if (i > 0) {
+        if (j > 0) {
+          const std::int32_t before = above[static_cast<std::size_t>(up)];  // (i - 1, j - 1), for the border
+          const std::int32_t pair = before + Score(a[i - 1], b[static_cast<std::size_t>(j - 1)]);
+          if (pair > best) best = pair;
         }
-        if (i > 0 && at(up) + kGap > best) best = at(up) + kGap, step = kSkipPrevious;
-        if (k > 0 && row[k - 1] + kGap > best) best = row[k - 1] + kGap, step = kSkipCurrent;
+        const std::int32_t skip = above[static_cast<std::size_t>(up) + 1] + kGap;
+        if (skip > best) best = skip, step[k] = kSkipPrevious;
       }
-      row[k] = std::max(best, kNever);
-      steps[i * width + k] = step;
+      const std::int32_t skip = row[static_cast<std::size_t>(k)] + kGap;
+      if (skip > best) best = skip, step[k] = kSkipCurrent;
+      row[static_cast<std::size_t>(k) + 1] = std::max(best, kNever);
     }
     above.swap(row);
   }

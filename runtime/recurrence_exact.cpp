@@ -48,35 +48,51 @@ bool Closes(std::span<const Request> requests, std::size_t from, std::size_t len
   return std::max(open_bytes, change) * kOpenShare <= highest - lowest;
 }
 
-// Whether something larger is under way: blocks of earlier repeats that are still held, although in the later ones the
-// same requests were freed. So it is while gradients are accumulated: the first micro-batch made them.
+// Whether something larger is under way: blocks of earlier repeats that outlive a repeat, although in the later ones
+// the same requests are freed. So it is while gradients are accumulated: the first micro-batch makes them.
 bool HeldFromBefore(std::span<const Request> requests, const Period& period) {
   const std::size_t n = requests.size(), p = period.length;
   if (period.run / p >= kRepeatsOverOpen) return false;
   std::size_t held = 0;
   for (std::size_t i = n - period.run; i + 2 * p < n; ++i) {
-    if (requests[i].end != kOpen) continue;
+    if (requests[i].end <= requests[i + p].begin) continue;
     const std::size_t later = i + (n - p - 1 - i) / p * p;  // in [n - 2 p, n - p)
-    if (requests[later].end != kOpen) ++held;
+    if (requests[later].end <= requests[later + p].begin) ++held;
   }
   return held > p / kHeldShare + 4;
 }
 
-// The boundary: among the last p possible ones that where the fewest bytes are live, and of several such the one that
-// the longest stretch above this level follows. So it does not depend on when the search is made.
-std::size_t LowestBoundary(std::span<const Request> requests, std::size_t p) {
-  const std::size_t n = requests.size();
-  const std::size_t first = n - 2 * p;  // the last p requests but one are the whole iterations that may be returned
-  auto level = [&](std::size_t i) { return requests[first + i % p].live_bytes; };
-  std::int64_t lowest = level(0);
-  for (std::size_t i = 1; i < p; ++i) lowest = std::min(lowest, level(i));
-  std::size_t best = 0, best_stretch = 0, start = p;
-  for (std::size_t i = 0; i < 2 * p; ++i) {
-    if (level(i) != lowest) continue;
-    if (start != p && i - start > best_stretch) best = start % p, best_stretch = i - start;
-    start = i;
+// Where the largest rotation of `lengths` begins (after K. S. Booth, Lexicographically least circular substrings, 1980,
+// in its form with two candidates).
+std::size_t LargestRotation(std::span<const std::size_t> lengths) {
+  const std::size_t m = lengths.size();
+  std::size_t i = 0, j = 1, same = 0;
+  while (i < m && j < m && same < m) {
+    const std::size_t a = lengths[(i + same) % m], b = lengths[(j + same) % m];
+    if (a == b) {
+      ++same;
+      continue;
+    }
+    (a < b ? i : j) += same + 1;
+    if (i == j) ++j;
+    same = 0;
   }
-  return first + best;
+  return std::min(i, j);
+}
+
+// The boundary: among the last p possible ones that where the fewest bytes are live. Of several such, the one that the
+// longest stretch above this level follows, then the longest second one, and so on: so it does not depend on when the
+// search is made, and a step begins with its first micro-batch rather than within the optimizer.
+std::size_t LowestBoundary(std::span<const Request> requests, std::size_t p) {
+  const std::size_t first = requests.size() - 2 * p;
+  std::int64_t lowest = requests[first].live_bytes;
+  for (std::size_t i = first; i < first + p; ++i) lowest = std::min(lowest, requests[i].live_bytes);
+  std::vector<std::size_t> positions, stretches;
+  for (std::size_t i = first; i < first + p; ++i)
+    if (requests[i].live_bytes == lowest) positions.push_back(i);
+  for (std::size_t k = 0; k < positions.size(); ++k)
+    stretches.push_back(k + 1 < positions.size() ? positions[k + 1] - positions[k] : positions[0] + p - positions[k]);
+  return positions[LargestRotation(stretches)];
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // IterationFinder: of the periods that the searches propose, which one to believe.
 //
 // The longest that fits twice wins (three steps and an evaluation over one step, a step over its micro-batches), and a
-// repetition must outweigh: at first a good part of all that was seen, later two of the iterations found before. So a
-// loop over layers or parameters is not taken for an iteration while the first two of them are still under way, nor a
+// repetition must outweigh: at first a good part of all that was seen, later several of the iterations found before. So
+// a loop over layers or parameters is not taken for an iteration while the first two of them are still under way, nor a
 // short evaluation for the end of training.
 #include "runtime/recurrence.h"
 
@@ -13,6 +13,7 @@ namespace stalloc::runtime {
 
 namespace {
 
+constexpr std::size_t kShorterRun = 8;  // iterations found before, that a shorter one must fill
 constexpr std::size_t kShareOfAll = 4;  // 1 / share of the requests seen must repeat before the first is found
 constexpr std::size_t kLongestComposite = 1u << 16;  // requests in an iteration that is made up of shorter ones
 
@@ -20,12 +21,14 @@ constexpr std::size_t kLongestComposite = 1u << 16;  // requests in an iteration
 
 struct IterationFinder::State {
   recurrence::Window window;
-  std::size_t last_length = 0;  // requests of the iteration found last
+  std::size_t last_length = 0;        // requests of the iteration found last
+  std::uint64_t exact_until = 0;      // requests seen when an exact one was found last
+  std::uint64_t last_begin = 0;       // where the iteration found last began, counted from the first request of all
+  std::optional<Pattern> last_found;  // and its pattern, if it was not exact: that takes time
 
   bool Outweighs(const recurrence::Iteration& iteration) const {
     if (last_length == 0) return iteration.run * kShareOfAll >= window.requests().size();
-    // A shorter one than before must fill the time of two of those.
-    return iteration.length() * 2 >= last_length || iteration.run >= 2 * last_length;
+    return iteration.length() * 2 >= last_length || iteration.run >= kShorterRun * last_length;
   }
 
   const recurrence::Iteration* Choose(const std::vector<recurrence::Iteration>& longest_first) const {
@@ -48,15 +51,28 @@ void IterationFinder::Observe(std::span<const Observation> observations) {
 std::optional<Pattern> IterationFinder::Find() {
   const auto requests = state_->window.requests();
   if (requests.empty()) return std::nullopt;
+  const std::uint64_t dropped = state_->window.dropped();
   std::vector<recurrence::Iteration> iterations = recurrence::ExactIterations(requests);
-  const recurrence::Iteration* chosen = state_->Choose(iterations);
-  if (chosen == nullptr) {
-    iterations = recurrence::SimilarIterations(requests);
-    chosen = state_->Choose(iterations);
+  if (const recurrence::Iteration* exact = state_->Choose(iterations)) {
+    state_->last_length = exact->length();
+    state_->exact_until = dropped + requests.size();
+    state_->last_found.reset();
+    return recurrence::MakePattern(requests, *exact);
   }
-  if (chosen == nullptr) return std::nullopt;
-  state_->last_length = chosen->length();
-  return recurrence::MakePattern(requests, *chosen);
+  iterations = recurrence::SimilarIterations(requests, state_->last_length);
+  const recurrence::Iteration* similar = state_->Choose(iterations);
+  if (similar == nullptr) return std::nullopt;
+  // An exact iteration stays better than one that only resembles it, until two whole ones were never exact.
+  if (recurrence::SameLength(similar->length(), state_->last_length) &&
+      dropped + similar->previous < state_->exact_until)
+    return std::nullopt;
+  if (!state_->last_found || state_->last_begin != dropped + similar->begin ||
+      state_->last_length != similar->length()) {
+    state_->last_begin = dropped + similar->begin;
+    state_->last_length = similar->length();
+    state_->last_found = recurrence::MakePattern(requests, *similar);
+  }
+  return state_->last_found;
 }
 
 }  // namespace stalloc::runtime

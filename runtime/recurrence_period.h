@@ -36,9 +36,12 @@ std::vector<Period> PrimitivePeriods(std::span<const std::uint64_t> tokens);
 // Iterations that are equal, request for request, for static models. Longest first.
 std::vector<Iteration> ExactIterations(std::span<const Request> requests);
 
+// Whether two pieces of a program are about equally long: within 5 %.
+inline bool SameLength(std::size_t a, std::size_t b) { return 20 * (a < b ? b - a : a - b) <= (a < b ? b : a); }
+
 // Iterations that only resemble each other (numbers of requests or sizes change), cut where the live bytes return to
-// their lowest. Longest first.
-std::vector<Iteration> SimilarIterations(std::span<const Request> requests);
+// their lowest. Longest first. `known_length` is that of the iterations found before, 0 if there were none.
+std::vector<Iteration> SimilarIterations(std::span<const Request> requests, std::size_t known_length);
 
 // For each request of `current` the one of `previous` that it corresponds to, or -1.
 std::vector<std::int32_t> Align(std::span<const Request> previous, std::span<const Request> current);

@@ -14,11 +14,12 @@ namespace stalloc::runtime::recurrence {
 namespace {
 
 constexpr std::size_t kLeastRequests = 32;
-constexpr double kLowShare = 0.01;   // of the live bytes' rise: at most so much is live at a boundary, ...
-constexpr double kHighShare = 0.15;  // ... and more than this in between
-constexpr double kLengthTolerance = 0.05;
+// Of the live bytes' rise: at most so much is live at a boundary. What a loader fetched ahead may be there, the
+// gradients between two micro-batches should not: the least share that finds anything is right.
+constexpr double kLowShares[] = {0.01, 0.03, 0.08};
+constexpr double kHighShare = 0.2;  // ... and more than this in between
 constexpr double kShapeTolerance = 0.15;
-constexpr double kSettled = 0.005;      // of the rise: so much may differ from one boundary to the next
+constexpr double kSettled = 0.01;       // of the rise: so much may differ from one boundary to the next
 constexpr std::size_t kHeldShare = 32;  // 1 / share of the requests may stay open
 
 // Live bytes before each request, of the blocks that were freed within the window: what persists does not count, and
@@ -34,11 +35,10 @@ std::vector<std::int64_t> PassingBytes(std::span<const Request> requests) {
 }
 
 // The first request of each piece.
-std::vector<std::size_t> Boundaries(std::span<const Request> requests) {
-  const std::vector<std::int64_t> levels = PassingBytes(requests);
+std::vector<std::size_t> Boundaries(std::span<const std::int64_t> levels, double low_share) {
   const auto [lowest, highest] = std::minmax_element(levels.begin(), levels.end());
   const double rise = static_cast<double>(*highest - *lowest);
-  const std::int64_t low = *lowest + static_cast<std::int64_t>(rise * kLowShare);
+  const std::int64_t low = *lowest + static_cast<std::int64_t>(rise * low_share);
   const std::int64_t high = *lowest + static_cast<std::int64_t>(rise * kHighShare);
 
   std::vector<std::size_t> boundaries;
@@ -64,7 +64,8 @@ std::vector<std::size_t> Boundaries(std::span<const Request> requests) {
 }
 
 struct Piece {
-  std::size_t begin = 0, end = 0, open = 0;
+  std::size_t begin = 0, end = 0;
+  std::size_t held = 0;            // requests whose blocks outlive the next piece too
   std::array<float, 512> shape{};  // how often each run of three (frees before an allocation, 0 to 7) occurs, in shares
   std::uint64_t kind = 0;
   std::size_t length() const noexcept { return end - begin; }
@@ -74,36 +75,56 @@ Piece MakePiece(std::span<const Request> requests, std::size_t begin, std::size_
   Piece piece;
   piece.begin = begin;
   piece.end = end;
+  const std::int64_t horizon = requests[std::min(2 * end - begin, requests.size() - 1)].begin;
   unsigned run = 0;
   for (std::size_t i = begin; i < end; ++i) {
     const std::int64_t frees = i + 1 < requests.size() ? requests[i + 1].begin - requests[i].begin - 1 : 0;
     run = (run << 3 | static_cast<unsigned>(std::min<std::int64_t>(frees, 7))) & 511;
     piece.shape[run] += 1.0f / static_cast<float>(end - begin);
-    piece.open += requests[i].end == kOpen;
+    piece.held += requests[i].end > horizon;
   }
   return piece;
 }
 
-bool SameLength(const Piece& a, const Piece& b) {
-  const double longer = static_cast<double>(std::max(a.length(), b.length()));
-  return static_cast<double>(std::min(a.length(), b.length())) >= longer * (1 - kLengthTolerance);
-}
-
 bool SameKind(const Piece& a, const Piece& b) {
-  if (!SameLength(a, b)) return false;
+  if (!SameLength(a.length(), b.length())) return false;
   float difference = 0;
   for (std::size_t i = 0; i < a.shape.size(); ++i) difference += std::abs(a.shape[i] - b.shape[i]);
   return difference / 2 <= kShapeTolerance;
 }
 
-// Whether earlier pieces of the same kind hold blocks that later ones do not: see HeldFromBefore in the exact search.
-// A first step that makes the optimizer's state holds blocks too, but they come on top of what the others request.
-bool HeldFromBefore(const std::vector<Piece>& pieces, std::size_t first) {
+// The pieces between the boundaries, each with its kind.
+std::vector<Piece> Cut(std::span<const Request> requests, const std::vector<std::size_t>& boundaries) {
+  std::vector<Piece> pieces;
+  std::vector<std::size_t> examples;  // of each kind
+  for (std::size_t k = 0; k + 1 < boundaries.size(); ++k) {
+    pieces.push_back(MakePiece(requests, boundaries[k], boundaries[k + 1]));
+    Piece& piece = pieces.back();
+    while (piece.kind < examples.size() && !SameKind(pieces[examples[piece.kind]], piece)) ++piece.kind;
+    if (piece.kind == examples.size()) examples.push_back(pieces.size() - 1);
+  }
+  return pieces;
+}
+
+// Whether earlier pieces hold blocks whose like the later ones free: see HeldFromBefore in the exact search. The first
+// step's state of the optimizer is held too, but no later step has its like.
+bool HeldFromBefore(std::span<const Request> requests, const std::vector<Piece>& pieces, std::size_t first) {
   const Piece& usual = pieces[first];
-  for (std::size_t i = first; i-- > 0 && SameLength(pieces[i], usual);) {
-    const std::size_t extra = pieces[i].length() > usual.length() ? pieces[i].length() - usual.length() : 0;
-    if (pieces[i].open > usual.open + extra + usual.length() / kHeldShare) return true;
-    if (pieces[i].kind != usual.kind) break;
+  const std::size_t many = usual.length() / kHeldShare + 4;
+  for (std::size_t i = first; i-- > 0;) {
+    if (pieces[i].held > many) {
+      const std::size_t length = std::min(pieces[i].length(), usual.length() + usual.length() / 4);
+      const auto earlier = requests.subspan(pieces[i].end - length, length);
+      const auto later = requests.subspan(usual.begin, usual.length());
+      const std::int64_t earlier_end = requests[pieces[i].end].begin, later_end = requests[usual.end].begin;
+      const std::vector<std::int32_t> pairs = Align(earlier, later);
+      std::size_t held = 0;
+      for (std::size_t k = 0; k < later.size(); ++k)
+        held +=
+            pairs[k] >= 0 && earlier[static_cast<std::size_t>(pairs[k])].end > earlier_end && later[k].end <= later_end;
+      return held > many;
+    }
+    if (pieces[i].kind != usual.kind) return false;
   }
   return false;
 }
@@ -120,31 +141,28 @@ bool Closes(std::span<const Request> requests, const Iteration& iteration) {
 
 }  // namespace
 
-std::vector<Iteration> SimilarIterations(std::span<const Request> requests) {
-  const std::vector<std::size_t> boundaries = Boundaries(requests);
-  std::vector<Piece> pieces;
-  std::vector<std::size_t> examples;  // of each kind
-  std::vector<std::uint64_t> kinds;
-  for (std::size_t k = 0; k + 1 < boundaries.size(); ++k) {
-    pieces.push_back(MakePiece(requests, boundaries[k], boundaries[k + 1]));
-    Piece& piece = pieces.back();
-    while (piece.kind < examples.size() && !SameKind(pieces[examples[piece.kind]], piece)) ++piece.kind;
-    if (piece.kind == examples.size()) examples.push_back(pieces.size() - 1);
-    kinds.push_back(piece.kind);
-  }
-
+std::vector<Iteration> SimilarIterations(std::span<const Request> requests, std::size_t known_length) {
+  const std::vector<std::int64_t> levels = PassingBytes(requests);
   std::vector<Iteration> iterations;
-  for (const Period& period : PrimitivePeriods(kinds)) {
-    const std::size_t n = pieces.size(), p = period.length;
-    Iteration iteration;
-    iteration.previous = pieces[n - 2 * p].begin;
-    iteration.begin = pieces[n - p].begin;
-    iteration.end = pieces[n - 1].end;
-    iteration.run = requests.size() - pieces[n - period.run].begin;
-    if (iteration.length() < kLeastRequests) continue;
-    if (requests.size() - iteration.end > 2 * iteration.length()) continue;  // something else has begun
-    if (!Closes(requests, iteration) || HeldFromBefore(pieces, n - 2 * p)) continue;
-    iterations.push_back(iteration);
+  for (double low_share : kLowShares) {
+    const std::vector<Piece> pieces = Cut(requests, Boundaries(levels, low_share));
+    std::vector<std::uint64_t> kinds;
+    for (const Piece& piece : pieces) kinds.push_back(piece.kind);
+    for (const Period& period : PrimitivePeriods(kinds)) {
+      const std::size_t n = pieces.size(), p = period.length;
+      Iteration iteration;
+      iteration.previous = pieces[n - 2 * p].begin;
+      iteration.begin = pieces[n - p].begin;
+      iteration.end = pieces[n - 1].end;
+      iteration.run = requests.size() - pieces[n - period.run].begin;
+      if (iteration.length() < kLeastRequests) continue;
+      if (requests.size() - iteration.end > 2 * iteration.length()) continue;  // something else has begun
+      if (!Closes(requests, iteration)) continue;
+      // Said once of iterations of this length, it need not be asked again.
+      const bool known = SameLength(iteration.length(), known_length);
+      if (known || !HeldFromBefore(requests, pieces, n - 2 * p)) iterations.push_back(iteration);
+    }
+    if (!iterations.empty()) break;
   }
   std::reverse(iterations.begin(), iterations.end());
   return iterations;

@@ -33,6 +33,7 @@ class Window {
 
   void Observe(const Observation& observation);
   std::span<const Request> requests() const noexcept { return requests_; }
+  std::uint64_t dropped() const noexcept { return dropped_; }  // requests that came before requests()[0]
 
  private:
   std::vector<Request> requests_;
