@@ -6,13 +6,10 @@
 #include "process_life.h"
 #include "real_symbols.h"
 #include "runtime/service.h"
+#include "stream_order.h"
 
 namespace stalloc::interpose {
 namespace {
-
-CUstream Order(CUstream stream, Streams streams) noexcept {
-  return stream == nullptr && streams == Streams::kPerThread ? CU_STREAM_PER_THREAD : stream;
-}
 
 CUresult Recorded(CUresult result, CUevent event, CUstream stream) noexcept {
   if (result == CUDA_SUCCESS && ServingAlready()) runtime::NoteEventRecorded(event, stream);

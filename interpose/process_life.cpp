@@ -10,6 +10,7 @@
 
 #include "driver_table.h"
 #include "framework_settings.h"
+#include "loader.h"
 #include "real_symbols.h"
 #include "runtime/log.h"
 #include "runtime/service.h"
@@ -89,6 +90,8 @@ bool Serving() noexcept {
   if (now == State::kServing) [[likely]]
     return true;
   if (now != State::kUndecided) return false;
+  // Without a driver there is nothing to serve and nothing to say; one may still be loaded.
+  if (DriverLibrary() == nullptr) return false;
   if (!state.compare_exchange_strong(now, State::kStarting, std::memory_order_acq_rel)) return now == State::kServing;
   const bool started = Enabled() && Start();
   state.store(started ? State::kServing : State::kForwarding, std::memory_order_release);

@@ -14,6 +14,7 @@
 #include "relaxed_capture.h"
 #include "retry.h"
 #include "runtime/service.h"
+#include "stream_order.h"
 
 namespace stalloc::interpose {
 namespace {
@@ -31,10 +32,6 @@ CUresult Allocate(CUdeviceptr* address, std::size_t size_bytes, Serve serve, Rea
   result = WithRetry(forward);
   if (result == CUDA_SUCCESS && !Nested() && ServingAlready()) runtime::NotePassedThrough(size_bytes);
   return result;
-}
-
-CUstream Order(CUstream stream, Streams streams) noexcept {
-  return stream == nullptr && streams == Streams::kPerThread ? CU_STREAM_PER_THREAD : stream;
 }
 
 template <Entry kEntry, Streams kStreams>

@@ -11,6 +11,7 @@
 #include "reentry.h"
 #include "relaxed_capture.h"
 #include "runtime/service.h"
+#include "stream_order.h"
 
 namespace stalloc::interpose {
 namespace {
@@ -26,10 +27,6 @@ void LetLibraryInitialise() noexcept {
 bool HasContext() noexcept {
   CUcontext context = nullptr;
   return STALLOC_CALL_DRIVER(cuCtxGetCurrent, &context) == CUDA_SUCCESS && context != nullptr;
-}
-
-CUstream Order(cudaStream_t stream, Streams streams) noexcept {
-  return stream == nullptr && streams == Streams::kPerThread ? CU_STREAM_PER_THREAD : stream;
 }
 
 // `serve(address, result)` asks the allocator.

@@ -40,6 +40,20 @@ TEST(Loading, TheLibraryNeedsNothingThatIsNotThere) {
   EXPECT_EQ(outcome.output, "");
 }
 
+TEST(Loading, AProgramWithoutADriverIsToldSoByCudaItself) {
+  Environment plain = Plain();
+  plain["LD_LIBRARY_PATH"] = STALLOC_FAKE_RUNTIME_DIRECTORY;
+  Environment preloaded = Preloaded();
+  preloaded["LD_LIBRARY_PATH"] = STALLOC_FAKE_RUNTIME_DIRECTORY;
+  for (const char* program : {"without_driver", "without_driver_static"}) {
+    EXPECT_EQ(RunProgram({Program(program)}, plain).exit_code, 0);
+    const Outcome outcome = RunProgram({Program(program)}, preloaded);
+    EXPECT_EQ(outcome.exit_code, 0) << program;
+    EXPECT_EQ(outcome.output, "") << program;
+    EXPECT_TRUE(outcome.counts.empty()) << program;
+  }
+}
+
 TEST(Loading, LookUpsBeforeTheConstructor) {
   const Outcome outcome = RunProgram({Program("early_caller")}, Preloaded());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -77,7 +91,7 @@ TEST(Refused, TheProcessRunsAsIfTheShimWereNotThere) {
 
 TEST(Refused, AFunctionThatTheDriverLacksIsNamedOnce) {
   Environment environment = Preloaded();
-  environment["LD_LIBRARY_PATH"] = STALLOC_OLD_FAKE_DIRECTORY;
+  environment["LD_LIBRARY_PATH"] = STALLOC_OLD_FAKE_DIRECTORY ":" STALLOC_FAKE_RUNTIME_DIRECTORY;
   const Outcome outcome = RunProgram({Program("driver_calls"), "dlsym"}, environment);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_TRUE(outcome.counts.empty()) << "the allocator was started without being able to cover every route";
@@ -99,6 +113,33 @@ TEST(Ending, AForkedChildIsLeftAlone) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(outcome.Count("finish"), 1);
   EXPECT_EQ(outcome.Count("allocate.served"), 1);
+}
+
+TEST(Threads, ThatAllBeginAtOnceAreAllRight) {
+  EXPECT_EQ(RunProgram({Program("threads")}, Plain()).exit_code, 0);
+  const Outcome outcome = RunProgram({Program("threads")}, Preloaded());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.Count("start"), 1);
+  // Those that came while another thread was starting the allocator went to the driver.
+  EXPECT_GT(outcome.Count("allocate.served"), 0);
+  EXPECT_EQ(outcome.Count("allocate.served"), outcome.Count("free.served"));
+}
+
+TEST(OtherPreloads, BeforeAndAfter) {
+  Environment environment = Preloaded();
+  const std::string probe = environment["LD_PRELOAD"];
+  for (const bool first : {true, false}) {
+    environment["LD_PRELOAD"] = first ? STALLOC_COUNTING_PRELOAD ":" + probe : probe + ":" STALLOC_COUNTING_PRELOAD;
+    for (const char* program : {"runtime_calls", "driver_calls_linked"}) {
+      const Outcome outcome = RunProgram({Program(program)}, environment);
+      EXPECT_EQ(outcome.exit_code, 0) << program << ": " << outcome.output;
+      EXPECT_GT(outcome.Count("allocate.served"), 0) << program;
+      // One that comes first sees every call; one that comes after sees what is passed to it.
+      if (first) {
+        EXPECT_NE(outcome.output.find("counted"), std::string::npos) << program;
+      }
+    }
+  }
 }
 
 TEST(Exceptions, OfTheProgramAreItsOwn) {

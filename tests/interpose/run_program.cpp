@@ -34,7 +34,7 @@ Environment Plain() {
     }
     environment[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  environment["LD_LIBRARY_PATH"] = STALLOC_FAKE_DIRECTORY;
+  environment["LD_LIBRARY_PATH"] = STALLOC_FAKE_DIRECTORY ":" STALLOC_FAKE_RUNTIME_DIRECTORY;
   return environment;
 }
 
