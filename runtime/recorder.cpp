@@ -25,11 +25,6 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// How often the rings are emptied: often while events come, so that a ring need not hold many; seldom when none do, so
-// that an idle process is left alone.
-constexpr milliseconds kBusyPause{5};
-constexpr milliseconds kIdlePause{40};
-
 // What a program that is killed may lose.
 constexpr milliseconds kBlockInterval{100};
 constexpr std::size_t kBlockEvents = 16384;
@@ -70,6 +65,7 @@ struct Recorder::State {
   std::atomic<bool> hurry{false};          // one of them is half full
 
   // The background thread and those who wait for it.
+  Pace pace;
   std::mutex mutex;
   std::condition_variable wake;   // it has something to do at once
   std::condition_variable round;  // it has finished what was asked
@@ -161,7 +157,7 @@ void Recorder::State::WriteBlock() {
 
 void Recorder::State::Run() noexcept {
   pthread_setname_np(pthread_self(), "stalloc-record");
-  milliseconds pause = kBusyPause;
+  milliseconds pause{pace.busy_ms};
   std::unique_lock lock(mutex);
   for (;;) {
     const std::uint64_t asked = rounds_asked;
@@ -177,7 +173,7 @@ void Recorder::State::Run() noexcept {
       recording.store(false, std::memory_order_relaxed);
       LogWarn(std::string("recording has ended: ") + error.what());
     }
-    pause = any ? kBusyPause : std::min(pause * 2, kIdlePause);
+    pause = milliseconds(any ? pace.busy_ms : std::min(static_cast<int>(pause.count()) * 2, pace.idle_ms));
     lock.lock();
     rounds_done = asked;
     stopped = last || failed;
@@ -195,7 +191,10 @@ bool Recorder::State::WaitForRound(std::unique_lock<std::mutex>& lock, int timeo
   return round.wait_for(lock, milliseconds(timeout_ms), [&] { return rounds_done >= mine || stopped; });
 }
 
-Recorder::Recorder() : state_(new State) {
+Recorder::Recorder() : Recorder(Pace{}) {}
+
+Recorder::Recorder(Pace pace) : state_(new State) {
+  state_->pace = pace;
   state_->has_key =
       pthread_key_create(&state_->ring_of_thread, [](void* ring) { static_cast<EventRing*>(ring)->Disown(); }) == 0;
 }

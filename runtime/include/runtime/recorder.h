@@ -33,7 +33,15 @@ class Recorder {
     std::uint64_t late = 0;       // delivered behind an event with a higher sequence
   };
 
+  // How often the buffers are emptied: often while events come, so that they need not hold many; seldom when none do,
+  // so that an idle process is left alone.
+  struct Pace {
+    int busy_ms = 5;
+    int idle_ms = 40;
+  };
+
   Recorder();
+  explicit Recorder(Pace pace);
   // Stops. No thread may be recording any more: a process that serves keeps its recorder for ever.
   ~Recorder();
   Recorder(const Recorder&) = delete;
