@@ -110,12 +110,15 @@ class Replay {
   ReplayResult Run() {
     const auto start = std::chrono::steady_clock::now();
     DeviceMemory& memory = service_->memory();
-    StepCounter by_step(trace_);
+    StepCounter maps_by_step(trace_);
+    StepCounter planned_by_step(trace_);
     for (std::size_t k = 0; k < trace_.events.size(); ++k) {
       const TraceEvent& event = trace_.events[k];
       event.op == TraceEvent::Op::kAllocate ? Allocate(event) : Free(event);
       if (k % kEventsBetweenLearnerSteps == 0) service_->learner().Step();
-      by_step.Count(k, memory.Counters().map_calls);
+      const runtime::MemoryCounters now = memory.Counters();
+      maps_by_step.Count(k, now.map_calls);
+      planned_by_step.Count(k, now.planned_requests);
     }
     CheckSimulated(cuCtxSynchronize(), "cuCtxSynchronize");
 
@@ -127,7 +130,8 @@ class Replay {
     result.planned = counters.planned_requests;
     result.online = counters.online_requests;
     result.map_calls = counters.map_calls;
-    result.map_calls_by_step = by_step.Take();
+    result.map_calls_by_step = maps_by_step.Take();
+    result.planned_by_step = planned_by_step.Take();
     result.corruptions = simcudaCorruptions();
     result.waits_inserted = counters.waits_inserted;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -37,6 +37,7 @@ nlohmann::ordered_json JsonOf(const ReplayResult& result) {
   json["online"] = result.online;
   json["map_calls"] = result.map_calls;
   json["map_calls_by_step"] = result.map_calls_by_step;
+  json["planned_by_step"] = result.planned_by_step;
   json["waits_inserted"] = result.waits_inserted;
   json["corruptions"] = result.corruptions;
   json["seconds"] = result.seconds;

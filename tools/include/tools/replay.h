@@ -22,6 +22,7 @@ struct ReplayResult {
   std::uint64_t online = 0;   // and those that were not
   std::uint64_t map_calls = 0;
   std::vector<std::uint64_t> map_calls_by_step;  // empty: the trace names no steps
+  std::vector<std::uint64_t> planned_by_step;    // the same
   std::uint64_t corruptions = 0;  // reads of the simulated device that found another block's contents; must be 0
   std::uint64_t waits_inserted = 0;
   double seconds = 0;
