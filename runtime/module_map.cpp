@@ -78,7 +78,8 @@ bool IsMapped(const dl_phdr_info& info, const ElfW(Phdr) & header) {
 std::uint64_t ModuleHash(const dl_phdr_info& info) {
   for (const ElfW(Phdr) & header : Headers(info)) {
     if (header.p_type != PT_NOTE || !IsMapped(info, header)) continue;
-    const auto* notes = reinterpret_cast<const unsigned char*>(info.dlpi_addr + header.p_vaddr);
+    const auto* notes =
+        reinterpret_cast<const unsigned char*>(info.dlpi_addr + header.p_vaddr);  // NOLINT(performance-no-int-to-ptr)
     const std::span<const unsigned char> id = BuildIdIn(notes, header.p_memsz, header.p_align);
     if (!id.empty()) return XXH3_64bits(id.data(), id.size());
   }

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "STALLOC_";
 
-// Every name of the table, settings first.
+// Every name of the table.
+// NOLINTBEGIN(bugprone-suspicious-missing-comma): each name is two literals
 constexpr std::string_view kNames[] = {
 #define STALLOC_SETTING(type, member, name, default_value, sentence) "STALLOC_" #name,
 #define STALLOC_RANGED_SETTING(type, member, name, default_value, smallest, largest, sentence) "STALLOC_" #name,
@@ -35,6 +36,7 @@ constexpr std::string_view kOtherNames[] = {
 #undef STALLOC_RANGED_SETTING
 #undef STALLOC_SETTING
 };
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 std::string RangeForm(auto smallest, auto largest) { return FormatSetting(smallest) + ".." + FormatSetting(largest); }
 
@@ -56,15 +58,16 @@ Outcome Assign(std::string_view name, std::string_view value, Settings* settings
     *complaint = BadValue(name, value, SettingForm(settings->member), FormatSetting(Settings{}.member)); \
     return Outcome::kBadValue;                                                                           \
   }
-#define STALLOC_RANGED_SETTING(type, member, variable, default_value, smallest, largest, sentence)                    \
-  if (name == "STALLOC_" #variable) {                                                                                 \
-    type number{};                                                                                                    \
-    if (ParseSetting(value, &number) && number >= (smallest) && number <= (largest)) {                                \
-      settings->member = number;                                                                                      \
-      return Outcome::kSet;                                                                                           \
-    }                                                                                                                 \
-    *complaint = BadValue(name, value, RangeForm(type{smallest}, type{largest}), FormatSetting(type{default_value})); \
-    return Outcome::kBadValue;                                                                                        \
+#define STALLOC_RANGED_SETTING(type, member, variable, default_value, smallest, largest, sentence)         \
+  if (name == "STALLOC_" #variable) {                                                                      \
+    type number{};                                                                                         \
+    if (ParseSetting(value, &number) && number >= (smallest) && number <= (largest)) {                     \
+      settings->member = number;                                                                           \
+      return Outcome::kSet;                                                                                \
+    }                                                                                                      \
+    *complaint = BadValue(name, value, RangeForm(static_cast<type>(smallest), static_cast<type>(largest)), \
+                          FormatSetting(static_cast<type>(default_value)));                                \
+    return Outcome::kBadValue;                                                                             \
   }
 #define STALLOC_OTHER_NAME(variable)
 #include "runtime/settings.def"
@@ -203,7 +206,8 @@ std::vector<SettingDescription> DescribeSettings() {
 #define STALLOC_SETTING(type, member, name, default_value, sentence) \
   {"STALLOC_" #name, SettingForm(defaults.member), FormatSetting(defaults.member), sentence},
 #define STALLOC_RANGED_SETTING(type, member, name, default_value, smallest, largest, sentence) \
-  {"STALLOC_" #name, RangeForm(type{smallest}, type{largest}), FormatSetting(defaults.member), sentence},
+  {"STALLOC_" #name, RangeForm(static_cast<type>(smallest), static_cast<type>(largest)),       \
+   FormatSetting(defaults.member), sentence},
 #define STALLOC_OTHER_NAME(name)
 #include "runtime/settings.def"
 #undef STALLOC_OTHER_NAME

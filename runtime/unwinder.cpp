@@ -59,6 +59,7 @@ _Unwind_Reason_Code Step(_Unwind_Context* context, void* data) {
   if (walk->count == walk->room) return _URC_END_OF_STACK;
   const _Unwind_Ptr address = libgcc_get_ip.load(std::memory_order_relaxed)(context);
   if (address == 0) return _URC_END_OF_STACK;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   if (walk->count >= 0) walk->addresses[walk->count] = reinterpret_cast<void*>(address);
   ++walk->count;
   return _URC_NO_REASON;
