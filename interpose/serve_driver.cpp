@@ -88,14 +88,9 @@ std::size_t PitchGranularity(int device) noexcept {
 
 runtime::Answer ServePitched(CUdeviceptr* address, std::size_t* pitch_out, std::size_t width_bytes, std::size_t height,
                              CUresult* result) noexcept {
-  const int device = CurrentDevice();
-  const std::size_t granularity = PitchGranularity(device);
-  int largest_pitch = 0;
-  if (granularity == 0 || STALLOC_CALL_DRIVER(cuDeviceGetAttribute, &largest_pitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH,
-                                              device) != CUDA_SUCCESS) {
-    return runtime::Answer::kPassThrough;
-  }
-  if (width_bytes > static_cast<std::size_t>(largest_pitch)) return runtime::Answer::kPassThrough;
+  const std::size_t granularity = PitchGranularity(CurrentDevice());
+  // No device takes a wider row: its limit, CU_DEVICE_ATTRIBUTE_MAX_PITCH, is an int.
+  if (granularity == 0 || width_bytes > std::numeric_limits<int>::max()) return runtime::Answer::kPassThrough;
   const std::size_t pitch = (width_bytes + granularity - 1) / granularity * granularity;
   if (pitch > std::numeric_limits<std::size_t>::max() / height) return runtime::Answer::kPassThrough;
   const runtime::Answer answer = runtime::Allocate(address, pitch * height, std::nullopt, result);

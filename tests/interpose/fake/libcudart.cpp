@@ -39,9 +39,10 @@ cudaError_t Call(const char* base, int version, cuuint64_t flags, Arguments... a
   const auto get = Find<decltype(::cuCtxGetCurrent)>("cuCtxGetCurrent", 4000, 0);
   CUcontext context = nullptr;
   if (get == nullptr) return last_error = cudaErrorInsufficientDriver;
-  if (get(&context) == CUDA_SUCCESS && context == nullptr) {
+  if (get(&context) != CUDA_SUCCESS || context == nullptr) {
     static CUcontext primary = [] {
       CUcontext made = nullptr;
+      Find<decltype(::cuInit)>("cuInit", 2000, 0)(0);
       Find<decltype(::cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 7000, 0)(&made, 0);
       return made;
     }();

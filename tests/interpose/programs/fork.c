@@ -1,5 +1,5 @@
-// fork after CUDA has been used. The child's calls go to the driver, as they would without the shim, and the summary is
-// the parent's alone.
+// fork after CUDA has been used. The child's calls go to the driver, which refuses them after a fork (the fake one does
+// not), and the summary is the parent's alone.
 #include <cuda_runtime_api.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +13,8 @@ int main(void) {
   CHECK(child >= 0);
   if (child == 0) {
     void* q = NULL;
-    CHECK(cudaMalloc(&q, 1000) == cudaSuccess && cudaFree(q) == cudaSuccess);
+    if (cudaMalloc(&q, 1000) == cudaSuccess) CHECK(cudaFree(q) == cudaSuccess);
+    CHECK(cudaFree((char*)p + 1) != cudaSuccess);
     exit(7);
   }
   int status = 0;

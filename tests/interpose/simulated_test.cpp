@@ -1,0 +1,69 @@
+// libstalloc.so itself, all layers of it, under the same programs, over the simulated device: what holds without it
+// holds with it.
+#include <gtest/gtest.h>
+
+#include "run_program.h"
+
+namespace stalloc::interpose {
+namespace {
+
+Environment Simulated() {
+  Environment environment = Plain();
+  environment["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY ":" STALLOC_FAKE_RUNTIME_DIRECTORY;
+  environment["STALLOC_PLAN_CACHE"] = "off";
+  return environment;
+}
+
+Environment Served() {
+  Environment environment = Simulated();
+  environment["LD_PRELOAD"] = STALLOC_LIBRARY;
+  return environment;
+}
+
+struct OverTheSimulatedDevice : testing::TestWithParam<const char*> {};
+
+TEST_P(OverTheSimulatedDevice, HoldsWithoutTheShim) {
+  const Outcome outcome = RunProgram({Program(GetParam())}, Simulated());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST_P(OverTheSimulatedDevice, HoldsWithTheShim) {
+  const Outcome outcome = RunProgram({Program(GetParam())}, Served());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  // One line in the end, from this process alone.
+  const auto summary = outcome.output.find(" online, ");
+  EXPECT_NE(summary, std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find(" online, ", summary + 1), std::string::npos) << outcome.output;
+}
+
+TEST_P(OverTheSimulatedDevice, HoldsWithTheShimTurnedOff) {
+  Environment environment = Served();
+  environment["STALLOC_DISABLE"] = "1";
+  const Outcome outcome = RunProgram({Program(GetParam())}, environment);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, OverTheSimulatedDevice,
+                         testing::Values("runtime_calls", "runtime_calls_static", "runtime_calls_per_thread",
+                                         "runtime_calls_static_per_thread", "driver_calls_linked", "entry_point",
+                                         "late_free", "exceptions", "threads", "fork"),
+                         [](const auto& program) { return std::string(program.param); });
+
+TEST(Simulated, MemoryIsUsableAndNeverReusedTooEarly) {
+  const Outcome plain = RunProgram({Program("simulated")}, Simulated());
+  EXPECT_EQ(plain.exit_code, 0) << plain.output;
+  const Outcome served = RunProgram({Program("simulated"), "served"}, Served());
+  EXPECT_EQ(served.exit_code, 0) << served.output;
+}
+
+TEST(Simulated, EveryRouteOfADriverProgram) {
+  for (const char* route : {"dlsym", "four", "five"}) {
+    const Outcome outcome = RunProgram({Program("driver_calls"), route}, Served());
+    EXPECT_EQ(outcome.exit_code, 0) << route << ": " << outcome.output;
+    EXPECT_NE(outcome.output.find("3 online, 0 passed through"), std::string::npos) << route << ": " << outcome.output;
+  }
+}
+
+}  // namespace
+}  // namespace stalloc::interpose
