@@ -23,6 +23,13 @@ SIMCUDA_EXPORT CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMod
   });
 }
 
+// Appending to a graph is not simulated.
+SIMCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph, const CUgraphNode*,
+                                                    const CUgraphEdgeData*, std::size_t, CUstreamCaptureMode) {
+  return EnterStream(SIMCUDA_ENTRY(cuStreamBeginCaptureToGraph), StreamOrDefault(handle),
+                     [](Call&, Stream&) { return CUDA_ERROR_NOT_SUPPORTED; });
+}
+
 SIMCUDA_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   return EnterStream(SIMCUDA_ENTRY(cuStreamEndCapture), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -69,6 +76,17 @@ SIMCUDA_EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureS
   });
 }
 
+SIMCUDA_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph_handle,
+                                                     CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  return Enter(SIMCUDA_ENTRY(cuGraphInstantiateWithParams), [&](Call& call) {
+    const std::shared_ptr<Graph> graph = call.machine.graphs.Find(graph_handle);
+    if (graph == nullptr || exec == nullptr || parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *exec = call.machine.graph_execs.Add(Instantiate(*graph));
+    parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+    return CUDA_SUCCESS;
+  });
+}
+
 SIMCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec_handle, CUstream handle) {
   return EnterStream(SIMCUDA_ENTRY(cuGraphLaunch), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
     const std::shared_ptr<GraphExec> exec = call.machine.graph_execs.Find(exec_handle);
@@ -84,6 +102,15 @@ SIMCUDA_EXPORT CUresult cuGraphUpload(CUgraphExec exec_handle, CUstream handle) 
   return EnterStream(SIMCUDA_ENTRY(cuGraphUpload), StreamOrDefault(handle), [&](Call& call, Stream&) {
     return call.machine.graph_execs.Find(exec_handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
+}
+
+// The ABI of CUDA 10.0, without a mode.
+#undef cuStreamBeginCapture
+SIMCUDA_EXPORT CUresult __CUDA_API_PTSZ(cuStreamBeginCapture)(CUstream handle) {
+  return EnterStream(SIMCUDA_ENTRY(__CUDA_API_PTSZ(cuStreamBeginCapture)), StreamOrDefault(handle),
+                     [](Call& call, Stream& stream) {
+                       return BeginCapture(call.machine, call.thread, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+                     });
 }
 
 }  // namespace stalloc::simcuda

@@ -64,6 +64,17 @@ CUresult FindContext(Call& call, CUcontext handle, Context** context) {
   return CUDA_SUCCESS;
 }
 
+CUresult DestroyContext(Call& call, CUcontext handle) {
+  Context* context = nullptr;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = FindContext(call, handle, &context)) return error;
+  if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  CloseContext(call.machine, *context);
+  call.machine.contexts.Remove(handle);
+  if (call.thread.current() == context) --call.thread.depth;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 SIMCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice index) {
@@ -124,17 +135,13 @@ SIMCUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, u
   return Enter(EntryPoint::k_cuCtxCreate_v4, [&](Call& call) { return CreateContext(call, context, flags, index); });
 }
 
-SIMCUDA_EXPORT CUresult cuCtxDestroy(CUcontext handle) {
-  return Enter(SIMCUDA_ENTRY(cuCtxDestroy), [&](Call& call) {
-    Context* context = nullptr;
-    if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (const CUresult error = FindContext(call, handle, &context)) return error;
-    if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;
-    CloseContext(call.machine, *context);
-    call.machine.contexts.Remove(handle);
-    if (call.thread.current() == context) --call.thread.depth;
-    return CUDA_SUCCESS;
-  });
+#undef cuCtxDestroy
+SIMCUDA_EXPORT CUresult cuCtxDestroy(CUcontext context) {
+  return Enter(EntryPoint::k_cuCtxDestroy, [&](Call& call) { return DestroyContext(call, context); });
+}
+
+SIMCUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+  return Enter(EntryPoint::k_cuCtxDestroy_v2, [&](Call& call) { return DestroyContext(call, context); });
 }
 
 SIMCUDA_EXPORT CUresult cuCtxPushCurrent(CUcontext handle) {

@@ -22,6 +22,15 @@ CUresult EnterDevice(EntryPoint entry, CUdevice index, Body&& body) {
   });
 }
 
+template <typename Body>
+CUresult EnterLocation(EntryPoint entry, const CUmemLocation* location, Body&& body) {
+  return Enter(entry, [&](Call& call) {
+    if (location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    Device* device = call.machine.FindDevice(location->id);
+    return device == nullptr ? CUDA_ERROR_INVALID_DEVICE : body(call, *device);
+  });
+}
+
 }  // namespace
 
 SIMCUDA_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice index) {
@@ -44,6 +53,32 @@ SIMCUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice index, CUmemoryPool handle) 
   return EnterDevice(SIMCUDA_ENTRY(cuDeviceSetMemPool), index, [&](Call& call, Device& device) {
     const std::shared_ptr<Pool> pool = call.machine.pools.Find(handle);
     if (pool == nullptr || pool->device() != index) return CUDA_ERROR_INVALID_VALUE;
+    device.current_pool = pool;
+    return CUDA_SUCCESS;
+  });
+}
+
+// The same by location, as CUDA 13 has it.
+SIMCUDA_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType) {
+  return EnterLocation(SIMCUDA_ENTRY(cuMemGetDefaultMemPool), location, [&](Call&, Device& device) {
+    if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *pool = device.default_pool->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType) {
+  return EnterLocation(SIMCUDA_ENTRY(cuMemGetMemPool), location, [&](Call&, Device& device) {
+    if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *pool = device.current_pool->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType, CUmemoryPool handle) {
+  return EnterLocation(SIMCUDA_ENTRY(cuMemSetMemPool), location, [&](Call& call, Device& device) {
+    const std::shared_ptr<Pool> pool = call.machine.pools.Find(handle);
+    if (pool == nullptr || pool->device() != device.index) return CUDA_ERROR_INVALID_VALUE;
     device.current_pool = pool;
     return CUDA_SUCCESS;
   });

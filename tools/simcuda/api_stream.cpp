@@ -12,6 +12,17 @@ CUresult CreateStream(Call& call, CUstream* handle, unsigned flags, int priority
   return CUDA_SUCCESS;
 }
 
+// Work that is still queued executes; the handle is free for the next stream at once.
+CUresult DestroyStream(Call& call, CUstream handle) {
+  const std::shared_ptr<Stream> stream = call.machine.streams.Remove(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture != nullptr) stream->capture->invalid = true;
+  stream->context->stream_handles.erase(handle);
+  stream->destroyed = true;
+  if (stream->idle()) std::erase(stream->context->streams, stream);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 SIMCUDA_EXPORT CUresult cuStreamCreate(CUstream* handle, unsigned flags) {
@@ -23,17 +34,13 @@ SIMCUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned fl
                [&](Call& call) { return CreateStream(call, handle, flags, priority); });
 }
 
-// Work that is still queued executes; the handle is free for the next stream at once.
-SIMCUDA_EXPORT CUresult cuStreamDestroy(CUstream handle) {
-  return Enter(SIMCUDA_ENTRY(cuStreamDestroy), [&](Call& call) {
-    const std::shared_ptr<Stream> stream = call.machine.streams.Remove(handle);
-    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capture != nullptr) stream->capture->invalid = true;
-    stream->context->stream_handles.erase(handle);
-    stream->destroyed = true;
-    if (stream->idle()) std::erase(stream->context->streams, stream);
-    return CUDA_SUCCESS;
-  });
+#undef cuStreamDestroy
+SIMCUDA_EXPORT CUresult cuStreamDestroy(CUstream stream) {
+  return Enter(EntryPoint::k_cuStreamDestroy, [&](Call& call) { return DestroyStream(call, stream); });
+}
+
+SIMCUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+  return Enter(EntryPoint::k_cuStreamDestroy_v2, [&](Call& call) { return DestroyStream(call, stream); });
 }
 
 SIMCUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {

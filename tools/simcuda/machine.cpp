@@ -46,6 +46,7 @@ void Machine::Restart(const Config& fresh) {
   graph_execs.Clear();
   graphs.Clear();
   pools.Clear();
+  arrays.Clear();
   devices.clear();
   virtual_handles.clear();
   handle_of.clear();

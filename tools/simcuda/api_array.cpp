@@ -1,0 +1,90 @@
+// Entry points of arrays, which take memory and hold nothing, and of code, which is not simulated.
+#include "call.h"
+
+namespace stalloc::simcuda {
+namespace {
+
+std::uint64_t ElementBytes(CUarray_format format) {
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+CUresult CreateArray(Call& call, CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* description) {
+  if (array == nullptr || description == nullptr || description->Width == 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto extent = [](std::size_t size) { return std::max<std::size_t>(size, 1); };
+  std::uint64_t size_bytes = ElementBytes(description->Format) * description->NumChannels;
+  for (const std::size_t size : {description->Width, extent(description->Height), extent(description->Depth)}) {
+    if (__builtin_mul_overflow(size_bytes, size, &size_bytes)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  PhysicalPtr physical = call.machine.FindDevice(call.context->device)->memory->Allocate(size_bytes);
+  if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *array = call.machine.arrays.Add(std::move(physical));
+  return CUDA_SUCCESS;
+}
+
+CUresult NotSimulated(EntryPoint entry) {
+  return Enter(entry, [](Call&) { return CUDA_ERROR_NOT_SUPPORTED; });
+}
+
+}  // namespace
+
+SIMCUDA_EXPORT CUresult cuArrayCreate(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* description) {
+  return Enter(SIMCUDA_ENTRY(cuArrayCreate), [&](Call& call) {
+    if (description == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CUDA_ARRAY3D_DESCRIPTOR full{};
+    full.Width = description->Width;
+    full.Height = description->Height;
+    full.Format = description->Format;
+    full.NumChannels = description->NumChannels;
+    return CreateArray(call, array, &full);
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* description) {
+  return Enter(SIMCUDA_ENTRY(cuArray3DCreate), [&](Call& call) { return CreateArray(call, array, description); });
+}
+
+SIMCUDA_EXPORT CUresult cuArrayDestroy(CUarray array) {
+  return Enter(SIMCUDA_ENTRY(cuArrayDestroy), [&](Call& call) {
+    return call.machine.arrays.Remove(array) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned) {
+  return NotSimulated(SIMCUDA_ENTRY(cuMipmappedArrayCreate));
+}
+
+SIMCUDA_EXPORT CUresult cuModuleLoad(CUmodule*, const char*) { return NotSimulated(SIMCUDA_ENTRY(cuModuleLoad)); }
+
+SIMCUDA_EXPORT CUresult cuModuleLoadData(CUmodule*, const void*) {
+  return NotSimulated(SIMCUDA_ENTRY(cuModuleLoadData));
+}
+
+SIMCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule*, const void*, unsigned, CUjit_option*, void**) {
+  return NotSimulated(SIMCUDA_ENTRY(cuModuleLoadDataEx));
+}
+
+SIMCUDA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule*, const void*) {
+  return NotSimulated(SIMCUDA_ENTRY(cuModuleLoadFatBinary));
+}
+
+SIMCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary*, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                                          void**, unsigned) {
+  return NotSimulated(SIMCUDA_ENTRY(cuLibraryLoadData));
+}
+
+SIMCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary*, const char*, CUjit_option*, void**, unsigned,
+                                              CUlibraryOption*, void**, unsigned) {
+  return NotSimulated(SIMCUDA_ENTRY(cuLibraryLoadFromFile));
+}
+
+}  // namespace stalloc::simcuda
