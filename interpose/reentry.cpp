@@ -2,6 +2,6 @@
 
 namespace stalloc::interpose {
 
-constinit thread_local int nesting_depth = 0;
+constinit thread_local Nesting nesting = {};
 
 }  // namespace stalloc::interpose

@@ -27,6 +27,7 @@ bool Offer(CUdeviceptr* address, std::size_t size_bytes) noexcept {
 // `serve` says whether the allocator did it; `forward` calls the real function.
 template <typename Serve, typename RealCall>
 CUresult Allocate(CUdeviceptr* address, std::size_t size_bytes, Serve serve, RealCall forward) noexcept {
+  if (Refusal() != CUDA_SUCCESS) return Refusal();
   CUresult result = CUDA_SUCCESS;
   if (Offer(address, size_bytes) && serve(&result) == runtime::Answer::kServed) return result;
   result = WithRetry(forward);

@@ -4,7 +4,11 @@
 //
 // Any thread. While the real function runs, the driver wrappers beneath it are told by a NestedScope that the request
 // has been offered and will be counted here.
+#include <atomic>
+#include <optional>
+
 #include "driver_call.h"
+#include "loader.h"
 #include "pools.h"
 #include "process_life.h"
 #include "real_symbols.h"
@@ -29,12 +33,26 @@ bool HasContext() noexcept {
   return STALLOC_CALL_DRIVER(cuCtxGetCurrent, &context) == CUDA_SUCCESS && context != nullptr;
 }
 
-// `serve(address, result)` asks the allocator.
+// Before CUDA 12, cudaSetDevice changed the context only with the next call into the library that needs one, so the
+// current context may still be another device's here. Such a library is let run; the driver wrappers serve it.
+bool ContextIsUpToDate() noexcept {
+  static constinit std::atomic<int> version{0};
+  int known = version.load(std::memory_order_relaxed);
+  if (known == 0) [[unlikely]] {
+    const auto get_version =
+        reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(RuntimeSymbol("cudaRuntimeGetVersion"));
+    if (get_version == nullptr || get_version(&known) != cudaSuccess) known = 1;
+    version.store(known, std::memory_order_relaxed);
+  }
+  return known >= 12000;
+}
+
+// Asks the allocator by `serve(address, result)`. nullopt: it has passed, or was not to be asked.
 template <typename Serve>
-bool Offer(void** pointer, std::size_t size_bytes, Serve serve) noexcept {
-  if (pointer == nullptr || size_bytes == 0 || Nested()) return false;
-  if (ServingUndecided() && Enabled()) LetLibraryInitialise();
-  if (!Serving()) return false;
+std::optional<CUresult> Offer(void** pointer, std::size_t size_bytes, Serve serve) noexcept {
+  if (pointer == nullptr || size_bytes == 0 || !Enabled()) return std::nullopt;
+  if (ServingUndecided()) LetLibraryInitialise();
+  if (!Serving()) return std::nullopt;
   CUdeviceptr address = 0;
   CUresult result = CUDA_SUCCESS;
   runtime::Answer answer = serve(&address, &result);
@@ -43,20 +61,22 @@ bool Offer(void** pointer, std::size_t size_bytes, Serve serve) noexcept {
     LetLibraryInitialise();
     answer = serve(&address, &result);
   }
-  if (answer != runtime::Answer::kServed || result != CUDA_SUCCESS) return false;
-  *pointer = reinterpret_cast<void*>(address);
-  return true;
+  if (answer == runtime::Answer::kPassThrough) return std::nullopt;
+  if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(address);
+  return result;
 }
 
 template <typename Serve, typename RealCall>
 cudaError_t Allocate(void** pointer, std::size_t size_bytes, Serve serve, RealCall forward) noexcept {
-  if (Offer(pointer, size_bytes, serve)) return cudaSuccess;
+  if (Nested() || !ContextIsUpToDate()) return forward();
+  const std::optional<CUresult> answer = Offer(pointer, size_bytes, serve);
+  if (answer == CUDA_SUCCESS) return cudaSuccess;
   cudaError_t error = cudaSuccess;
   {
-    const NestedScope nested;
+    const NestedScope nested(answer.value_or(CUDA_SUCCESS));
     error = forward();
   }
-  if (error == cudaSuccess && size_bytes != 0 && !Nested() && ServingAlready()) runtime::NotePassedThrough(size_bytes);
+  if (error == cudaSuccess && size_bytes != 0 && ServingAlready()) runtime::NotePassedThrough(size_bytes);
   return error;
 }
 

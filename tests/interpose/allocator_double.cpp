@@ -3,7 +3,7 @@
 // words, and to do what they are told.
 //
 // PROBE_LOG names the file that Finish writes: one "name count" line a question, and the streams it heard of.
-// Sizes that end in 7 are passed through; PROBE_REFUSE makes Start refuse.
+// Sizes that end in 7 are passed through, those that end in 9 refused; PROBE_REFUSE makes Start refuse.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -73,6 +73,11 @@ Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
   if (size_bytes % 10 == 7) {
     Count("allocate.declined");
     return Answer::kPassThrough;
+  }
+  if (size_bytes % 10 == 9) {
+    Count("allocate.refused");
+    *result = CUDA_ERROR_OUT_OF_MEMORY;
+    return Answer::kServed;
   }
   Count("allocate.served");
   CountStream("allocate", order);

@@ -33,6 +33,12 @@ TEST_P(RuntimeCalls, AreServedThoughTheResolverGivesOtherPointers) {
   ExpectRuntimeCallsServed(RunProgram({Program(GetParam())}, environment));
 }
 
+TEST_P(RuntimeCalls, AreServedBeneathARuntimeLibraryThatSetsTheContextLate) {
+  Environment environment = Preloaded();
+  environment["FAKE_CUDART_VERSION"] = "11080";
+  ExpectRuntimeCallsServed(RunProgram({Program(GetParam())}, environment));
+}
+
 TEST_P(RuntimeCalls, FollowTheStreamThatTheProgramMeant) {
   const Outcome outcome = RunProgram({Program(GetParam())}, Preloaded());
   const bool per_thread = std::string(GetParam()).find("per_thread") != std::string::npos;
@@ -112,6 +118,7 @@ TEST(OutOfMemory, IsTriedAgainOnce) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(outcome.Count("release"), 3);
   EXPECT_EQ(outcome.Count("passed.allocate"), 2);
+  EXPECT_EQ(outcome.Count("allocate.refused"), 3);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
-#include <type_traits>
+#include <cstdlib>
 
 #undef cuGetProcAddress
 
@@ -67,6 +67,12 @@ FAKE_EXPORT cudaError_t cudaGetLastError() {
 }
 
 FAKE_EXPORT cudaError_t cudaPeekAtLastError() { return last_error; }
+
+FAKE_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
+  const char* other = std::getenv("FAKE_CUDART_VERSION");
+  *version = other != nullptr ? std::atoi(other) : CUDART_VERSION;
+  return cudaSuccess;
+}
 
 FAKE_EXPORT cudaError_t cudaMalloc(void** pointer, size_t size) {
   if (size == 0) return cudaSuccess;  // the pointer is left as it is

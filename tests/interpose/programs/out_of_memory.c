@@ -22,5 +22,17 @@ int main(void) {
   CHECK(cudaMalloc(&p, 1007) == cudaErrorMemoryAllocation);  // refused twice: the program is told
   CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
   CHECK(cudaMalloc(&p, 1007) == cudaSuccess);
+
+  // Refused by the allocator itself (sizes that end in 9): the driver, which has the memory, is not asked.
+  const long before = FakeCudaCalls("cuMemAlloc_v2");
+  CHECK(before > 0);
+  CUdeviceptr address = 0;
+  CHECK(cudaMalloc(&p, 1009) == cudaErrorMemoryAllocation);
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+  CHECK(cudaMallocAsync(&p, 1009, 0) == cudaErrorMemoryAllocation);
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+  CHECK(cuMemAlloc(&address, 1009) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(FakeCudaCalls("cuMemAlloc_v2") == before);
+  CHECK(cudaMalloc(&p, 1000) == cudaSuccess && cudaFree(p) == cudaSuccess);
   return 0;
 }
