@@ -27,6 +27,9 @@ def main():
         same = "same" if result["checksums"] == reference["checksums"] else "DIFFERENT"
         verdict = f"{len(reference['checksums'])} steps" if name == "without" else same
         print(f"  {title:<22}{live / GIB:>7.2f} GiB{reserved / GIB:>12.2f} GiB{fragmentation:>14.2f} %   {verdict}")
+    if "--simulated" in sys.argv:
+        print()
+        print("  Simulated: the first line is a model of cudaMallocAsync's pool, the others are stalloc as it is.")
     print()
     print("What stalloc said at the end of the second run:")
     print("  " + summary_line(folder / "again.log"))

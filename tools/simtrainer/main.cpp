@@ -1,13 +1,15 @@
 // simtrainer: a CUDA program like any other, linked to the shared CUDA runtime and to nothing of stalloc. It trains a
-// transformer as far as memory goes (model.h) and reads back what it wrote, in place of a loss. tools/quickstart runs it
-// on machines without a GPU.
+// transformer as far as memory goes (model.h) and reads back what it wrote, in place of a loss. tools/quickstart runs
+// it on machines without a GPU.
 //
 // usage: simtrainer [steps]
-// Prints one line of JSON: each step's checksum over what was read back, and the memory pool's own counters. Exit code 1
-// if any CUDA call fails.
+// Prints one line of JSON: each step's checksum over what was read back, and the memory pool's own counters. Exit code
+// 1 if any CUDA call fails.
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "model.h"
 #include "tensor.h"
@@ -24,8 +26,10 @@ std::uint64_t PoolAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute) {
 
 }  // namespace
 
+constexpr auto kStepTime = std::chrono::milliseconds(100);
+
 int main(int argc, char** argv) {
-  const long steps = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 10;
+  const long steps = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 20;
   if (argc > 2 || steps < 1) {
     std::fprintf(stderr, "usage: simtrainer [steps]\n");
     return 2;
@@ -40,6 +44,7 @@ int main(int argc, char** argv) {
     stalloc::simtrainer::Model model({}, stream);
     std::printf("{\"checksums\": [");
     for (long step = 1; step <= steps; ++step) {
+      std::this_thread::sleep_for(kStepTime);  // the arithmetic that is not here
       std::printf("%s\"%016" PRIx64 "\"", step == 1 ? "" : ", ", model.Step());
     }
     Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
