@@ -112,8 +112,7 @@ bool Pool::Grow(std::uint64_t size_bytes) {
   chunks_.emplace(chunk, mapped_bytes);
   reserved_bytes_ += mapped_bytes;
   reserved_high_bytes_ = std::max(reserved_high_bytes_, reserved_bytes_);
-  used_bytes_ += mapped_bytes;  // Free takes it off again
-  Free(chunk, mapped_bytes, {});
+  Insert(chunk, {mapped_bytes, {}});  // not merged: a neighbour may still be waited for
   return true;
 }
 

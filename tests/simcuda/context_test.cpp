@@ -1,0 +1,122 @@
+// Contexts: primary and made ones, the thread's stack of them, what dies with them.
+#include <thread>
+
+#include "simulated_device.h"
+
+namespace stalloc::simcuda {
+namespace {
+
+TEST(NoContext, CallsSaySo) {
+  Reset({});
+  int count = 0;
+  EXPECT_EQ(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+  ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+  CUdeviceptr address = 0;
+  CUcontext context = reinterpret_cast<CUcontext>(1);
+  CUdevice device = 0;
+  CUstream stream = nullptr;
+  EXPECT_EQ(cuMemAlloc(&address, 64), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuMemGetInfo(nullptr, nullptr), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuMemAllocAsync(&address, 64, nullptr), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuStreamCreate(&stream, 0), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+  EXPECT_EQ(context, nullptr);
+  CUmemoryPool pool = nullptr;
+  EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS) << "needs none";
+}
+
+class Contexts : public SimulatedDevice {
+ protected:
+  Contexts() : SimulatedDevice({.device_count = 2}) {}
+};
+
+TEST_F(Contexts, AreAStackPerThread) {
+  CUcontext made = nullptr, current = nullptr;
+  ASSERT_EQ(cuCtxCreate(&made, nullptr, 0, 1), CUDA_SUCCESS);
+  CUdevice device = -1;
+  ASSERT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
+  EXPECT_EQ(device, 1);
+  std::thread([&] {
+    CUcontext theirs = made;
+    EXPECT_EQ(cuCtxGetCurrent(&theirs), CUDA_SUCCESS);
+    EXPECT_EQ(theirs, nullptr);
+  }).join();
+  ASSERT_EQ(cuCtxPopCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, made);
+  ASSERT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, context_);
+  ASSERT_EQ(cuCtxSetCurrent(nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxPopCurrent(&current), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_F(Contexts, ThePrimaryOneIsSharedAndCounted) {
+  CUcontext again = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&again, 0), CUDA_SUCCESS);
+  EXPECT_EQ(again, context_);
+  const CUdeviceptr block = Allocate(kPage);
+  unsigned flags = 0;
+  int active = 0;
+  ASSERT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_SUCCESS);
+  EXPECT_EQ(active, 1);
+  ASSERT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_SUCCESS);
+  EXPECT_EQ(active, 0);
+  EXPECT_EQ(cuMemFree(block), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_F(Contexts, DestroyingOneTakesItsBlocksStreamsAndEvents) {
+  CUcontext made = nullptr;
+  ASSERT_EQ(cuCtxCreate(&made, nullptr, 0, 0), CUDA_SUCCESS);
+  const CUstream stream = MakeStream();
+  const CUevent event = MakeEvent();
+  const CUdeviceptr block = Allocate(kPage);
+  EXPECT_EQ(simcudaPhysicalBytes(0), kPage);
+  simcudaWriteTag(stream, block, kPage, 1);
+  ASSERT_EQ(cuCtxDestroy(made), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
+  EXPECT_EQ(simcudaPendingOperations(), 0u);
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuCtxDestroy(made), CUDA_ERROR_INVALID_CONTEXT);
+  CUcontext current = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, context_) << "it was popped";
+}
+
+TEST_F(Contexts, VirtualMemoryAndPoolsBelongToTheDevice) {
+  CUcontext made = nullptr;
+  ASSERT_EQ(cuCtxCreate(&made, nullptr, 0, 0), CUDA_SUCCESS);
+  CreatePages(1);
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuMemAllocAsync(&block, 64, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxDestroy(made), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 2 * kPage);
+  EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
+}
+
+TEST_F(Contexts, AnErrorBreaksOnlyTheContextItHappenedIn) {
+  CUcontext made = nullptr;
+  ASSERT_EQ(cuCtxCreate(&made, nullptr, 0, 0), CUDA_SUCCESS);
+  simcudaWriteTag(nullptr, 0x4000'0000'0000, 64, 1);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CUdeviceptr address = 0;
+  EXPECT_EQ(cuMemAlloc(&address, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAlloc(&address, 64), CUDA_SUCCESS);
+}
+
+TEST_F(Contexts, ResetMakesEverythingBeforeInvalid) {
+  const CUstream stream = MakeStream();
+  Reset({});
+  ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+  CUcontext current = context_;
+  EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, nullptr);
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+}
+
+}  // namespace
+}  // namespace stalloc::simcuda

@@ -1,0 +1,148 @@
+// Memory in stream order: reuse, growth, trimming, attributes, crossed frees.
+#include <limits>
+
+#include "simulated_device.h"
+
+namespace stalloc::simcuda {
+namespace {
+
+class Pools : public LazyDevice {
+ protected:
+  Pools() { EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool_, 0), CUDA_SUCCESS); }
+
+  cuuint64_t Attribute(CUmemPool_attribute attribute) const {
+    cuuint64_t value = 0;
+    EXPECT_EQ(cuMemPoolGetAttribute(pool_, attribute, &value), CUDA_SUCCESS);
+    return value;
+  }
+  void Set(CUmemPool_attribute attribute, cuuint64_t value) {
+    EXPECT_EQ(cuMemPoolSetAttribute(pool_, attribute, &value), CUDA_SUCCESS);
+  }
+  void KeepEverything() { Set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, std::numeric_limits<cuuint64_t>::max()); }
+  static CUdeviceptr AllocateAsync(std::size_t size_bytes, CUstream stream) {
+    CUdeviceptr address = 0;
+    EXPECT_EQ(cuMemAllocAsync(&address, size_bytes, stream), CUDA_SUCCESS);
+    return address;
+  }
+
+  CUmemoryPool pool_ = nullptr;
+};
+
+TEST_F(Pools, ZeroBytesGiveANullPointer) {
+  CUdeviceptr address = 1;
+  EXPECT_EQ(cuMemAllocAsync(&address, 0, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(address, 0u);
+  EXPECT_EQ(cuMemFreeAsync(0, nullptr), CUDA_SUCCESS);
+}
+
+TEST_F(Pools, TheSameStreamTakesFreedMemoryAtOnce) {
+  const CUstream stream = MakeStream();
+  const CUdeviceptr first = AllocateAsync(kPage, stream);
+  simcudaReadTag(stream, first, kPage, 0);
+  ASSERT_EQ(cuMemFreeAsync(first, stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(first, stream), CUDA_ERROR_INVALID_VALUE) << "freed already, though nothing has executed";
+  EXPECT_EQ(AllocateAsync(kPage, stream), first);
+}
+
+TEST_F(Pools, AnotherStreamWaitsOrGetsOtherMemory) {
+  KeepEverything();
+  const CUstream a = MakeStream(), b = MakeStream();
+  const CUdeviceptr first = AllocateAsync(kPage, a);
+  simcudaWriteTag(a, first, kPage, 1);
+  simcudaReadTag(a, first, kPage, 1);
+  ASSERT_EQ(cuMemFreeAsync(first, a), CUDA_SUCCESS);
+  int off = 0;
+  ASSERT_EQ(cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off), CUDA_SUCCESS);
+  EXPECT_NE(AllocateAsync(kPage, b), first);
+  int on = 1;
+  ASSERT_EQ(cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &on), CUDA_SUCCESS);
+  const CUdeviceptr second = AllocateAsync(kPage, b);
+  EXPECT_EQ(second, first) << "behind a wait";
+  simcudaWriteTag(b, second, kPage, 2);
+  ASSERT_EQ(cuStreamSynchronize(b), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(a), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaCorruptions(), 0u) << FirstCorruption();
+}
+
+TEST_F(Pools, CountWhatIsUsedAndHeld) {
+  KeepEverything();
+  const CUstream stream = MakeStream();
+  const CUdeviceptr block = AllocateAsync(3 * kPage, stream);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 3 * kPage);
+  ASSERT_EQ(cuMemFreeAsync(block, stream), CUDA_SUCCESS);
+  AllocateAsync(1000, stream);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 1024u);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH), 3 * kPage);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 3 * kPage);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 3 * kPage);
+  Set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH), 1024u);
+  cuuint64_t value = 5;
+  EXPECT_EQ(cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &value), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(Pools, ReleaseAboveTheThresholdWhenTheHostWaits) {
+  const CUstream stream = MakeStream();
+  const CUdeviceptr block = AllocateAsync(4 * kPage, stream);
+  simcudaWriteTag(stream, block, kPage, 1);
+  ASSERT_EQ(cuMemFreeAsync(block, stream), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 4 * kPage);
+  ASSERT_EQ(cuMemPoolTrimTo(pool_, 0), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 4 * kPage) << "work before the free has not executed";
+  ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
+}
+
+TEST_F(Pools, TrimKeepsWhatIsAskedFor) {
+  KeepEverything();
+  const CUstream stream = MakeStream();
+  CUdeviceptr blocks[4];
+  for (CUdeviceptr& block : blocks) block = AllocateAsync(kPage, stream);
+  for (const CUdeviceptr block : blocks) ASSERT_EQ(cuMemFreeAsync(block, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemPoolTrimTo(pool_, 2 * kPage), CUDA_SUCCESS);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 2 * kPage);
+  AllocateAsync(2 * kPage, stream);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 2 * kPage) << "neighbouring pages are one";
+}
+
+TEST_F(Pools, FreesMayCross) {
+  const CUstream stream = MakeStream();
+  const CUdeviceptr from_malloc = Allocate(kPage), from_pool = AllocateAsync(kPage, stream);
+  simcudaReadTag(stream, from_malloc, kPage, 0);
+  EXPECT_EQ(cuMemFreeAsync(from_malloc, stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(from_malloc, stream), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemFree(from_malloc), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 2 * kPage) << "freed in stream order: not yet";
+  EXPECT_EQ(cuMemFree(from_pool), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(from_pool), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
+}
+
+TEST_F(Pools, AUsersPoolIsApart) {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemoryPool own = nullptr;
+  ASSERT_EQ(cuMemPoolCreate(&own, &properties), CUDA_SUCCESS);
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuMemAllocFromPoolAsync(&block, kPage, own, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0u) << "the default pool's";
+  CUmemoryPool of_block = nullptr;
+  ASSERT_EQ(cuPointerGetAttribute(&of_block, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, block), CUDA_SUCCESS);
+  EXPECT_EQ(of_block, own);
+  ASSERT_EQ(cuMemPoolDestroy(own), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(block, nullptr), CUDA_SUCCESS) << "blocks outlive the pool's handle";
+  EXPECT_EQ(cuMemPoolDestroy(pool_), CUDA_ERROR_INVALID_VALUE) << "the default pool stays";
+  EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
+}
+
+TEST_F(Pools, OutOfMemoryDoesNotStick) {
+  CUdeviceptr address = 0;
+  EXPECT_EQ(cuMemAllocAsync(&address, std::size_t{200} << 30, nullptr), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(cuMemAllocAsync(&address, 64, nullptr), CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace stalloc::simcuda
