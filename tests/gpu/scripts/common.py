@@ -76,8 +76,8 @@ def _parse(name):
 
 def make_deterministic(seed):
     torch.manual_seed(seed)
-    # warn_only: an operation without a deterministic form is recorded (see "warnings") instead of ending a dear run.
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Strict: with warn_only, flash attention keeps its non-deterministic backward pass and no two runs agree.
+    torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # would hide reads of memory that was reused too early
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
