@@ -1,0 +1,105 @@
+// stalloc replay: the runtime over the simulated device, and the list that it prints.
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "command.h"
+#include "tools/models/allocator_model.h"
+
+namespace stalloc::tools {
+namespace {
+
+using nlohmann::json;
+
+class ReplayVerb : public CommandTest {};
+
+std::string EveryAllocator() {
+  std::string list = "stalloc";
+  for (const std::string& name : AllocatorModelNames()) list += "," + name;
+  return list;
+}
+
+TEST_F(ReplayVerb, JsonIsAListWithTheDocumentedFields) {
+  const std::string input = Write("training.csv", SmallTraining(10, 60));
+  const Ended ended = RunStalloc({"replay", input, "--json", "--allocator", EveryAllocator()});
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  const json list = json::parse(ended.output);
+  ASSERT_EQ(list.size(), 1 + AllocatorModelNames().size());
+  EXPECT_EQ(list[0].at("allocator"), "stalloc");
+  for (const json& result : list) {
+    EXPECT_EQ(result.at("peak_live_bytes"), list[0].at("peak_live_bytes"));
+    EXPECT_GE(result.at("peak_reserved_bytes"), result.at("peak_live_bytes"));
+    const double live = result.at("peak_live_bytes");
+    const double reserved = result.at("peak_reserved_bytes");
+    EXPECT_DOUBLE_EQ(result.at("fragmentation").get<double>(), 1 - live / reserved);
+    EXPECT_EQ(result.at("planned").get<int>() + result.at("online").get<int>(), 10 * 3 * 60);
+    EXPECT_EQ(result.at("corruptions"), 0);
+    const auto by_step = result.at("map_calls_by_step").get<std::vector<std::uint64_t>>();
+    EXPECT_EQ(by_step.size(), 10u);
+    EXPECT_EQ(std::accumulate(by_step.begin(), by_step.end(), std::uint64_t{0}), result.at("map_calls"));
+  }
+}
+
+TEST_F(ReplayVerb, WhatRepeatsIsPlannedAndMapsNothing) {
+  const std::string input = Write("training.csv", SmallTraining(16, 100));
+  const json result = json::parse(RunStalloc({"replay", input, "--json"}).output)[0];
+  EXPECT_EQ(result.at("planned_by_step").back(), 3 * 100);
+  EXPECT_EQ(result.at("map_calls_by_step").back(), 0);
+  const json online = json::parse(RunStalloc({"replay", input, "--json", "--no-planning"}).output)[0];
+  EXPECT_EQ(online.at("planned"), 0);
+}
+
+TEST_F(ReplayVerb, ASecondRunBeginsWithThePlanOfTheFirst) {
+  const std::string input = Write("training.csv", SmallTraining(16, 100));
+  const json runs = json::parse(RunStalloc({"replay", input, "--json", "--runs", "2"}).output);
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[1].at("run"), 2);
+  EXPECT_EQ(runs[0].at("planned_by_step")[0], 0);
+  EXPECT_GT(runs[1].at("planned_by_step")[0], 0);
+}
+
+TEST_F(ReplayVerb, APlanIsKeptWhereAskedTo) {
+  const std::string input = Write("training.csv", SmallTraining(16, 100));
+  ASSERT_EQ(RunStalloc({"replay", input, "--plan", Path("kept.plan")}).exit_code, 0);
+  EXPECT_EQ(json::parse(RunStalloc({"show", Path("kept.plan"), "--json"}).output).at("format"), "plan");
+}
+
+TEST_F(ReplayVerb, ADeviceTooSmallIsInfeasible) {
+  const std::string input = Write("training.csv", SmallTraining(3, 60));
+  const Ended ended = RunStalloc({"replay", input, "--memory", "64MiB"});
+  EXPECT_EQ(ended.exit_code, 4);
+  EXPECT_NE(ended.errors.find("--memory"), std::string::npos) << ended.errors;
+}
+
+TEST_F(ReplayVerb, OtherFilesAreRefused) {
+  EXPECT_EQ(RunStalloc({"replay", Write("small.csv", SmallLifetimes())}).exit_code, 3);
+  EXPECT_EQ(RunStalloc({"replay", Write("none.csv", "op,id,bytes,stream,step\n")}).exit_code, 3);
+}
+
+// Traces recorded from real training, where this machine has them.
+class RecordedTraining : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedTraining, HoldsAtMostOnePerCentMoreThanItNeeds) {
+  const char* named = std::getenv("STALLOC_SHARED_DATA");
+  const std::filesystem::path data = named != nullptr ? named : STALLOC_SOURCE_DIR "/../shared/data";
+  const std::filesystem::path trace = data / "training_traces" / (std::string(GetParam()) + ".csv.gz");
+  if (!std::filesystem::exists(trace)) GTEST_SKIP() << "no recorded trace here: " << trace;
+  const Ended ended = RunStalloc({"replay", trace, "--json", "--runs", "2"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  for (const json& result : json::parse(ended.output)) {
+    EXPECT_LE(result.at("fragmentation"), 0.01) << result.dump(2);
+    EXPECT_EQ(result.at("corruptions"), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Traces, RecordedTraining,
+                         ::testing::Values("gpt2", "llama-rc", "moe", "vpp", "resnet50", "bert-var", "eval-mix"),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace stalloc::tools

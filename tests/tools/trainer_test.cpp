@@ -1,0 +1,96 @@
+// The main job from end to end, without a GPU: a program that is linked to the CUDA runtime alone, run by
+// `stalloc run` over the simulated driver.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "command.h"
+
+namespace stalloc::tools {
+namespace {
+
+using nlohmann::json;
+
+class Trainer : public CommandTest {
+ protected:
+  Ended Plain() const { return RunWords({STALLOC_SIMTRAINER, "20"}, {Libraries()}); }
+
+  // With statistics into `stats`; the plan cache of whoever runs the tests is left alone.
+  Ended Preloaded(const std::string& stats, std::vector<std::string> options = {}) const {
+    options.insert(options.begin(), {"run", "--plan-cache=off", "--stats=" + stats});
+    options.insert(options.end(), {"--", STALLOC_SIMTRAINER, "20"});
+    return RunStalloc(options, {Libraries()});
+  }
+
+  static std::string Libraries() { return std::string("LD_LIBRARY_PATH=") + STALLOC_SIMCUDA_LIBRARIES; }
+};
+
+TEST_F(Trainer, IsPlannedAndHoldsLessAndComputesTheSame) {
+  const Ended plain = Plain();
+  ASSERT_EQ(plain.exit_code, 0) << plain.errors;
+  EXPECT_EQ(plain.errors, "");
+  const json without = json::parse(plain.output);
+
+  const Ended preloaded = Preloaded(Path("stats.json"));
+  ASSERT_EQ(preloaded.exit_code, 0) << preloaded.errors;
+  const json with = json::parse(preloaded.output);
+  EXPECT_EQ(with.at("checksums"), without.at("checksums"));
+  EXPECT_EQ(std::set<std::string>(with.at("checksums").begin(), with.at("checksums").end()).size(), 20u)
+      << "the steps' checksums tell nothing apart";
+  EXPECT_LT(with.at("reserved_bytes"), without.at("reserved_bytes"));
+  EXPECT_LE(1 - with.at("live_bytes").get<double>() / with.at("reserved_bytes").get<double>(), 0.01);
+  EXPECT_NE(preloaded.errors.find("fragmentation"), std::string::npos) << preloaded.errors;
+
+  const json total = json::parse(Read(Path("stats.json"))).at("total");
+  EXPECT_GT(total.at("planned_requests"), 0);
+  EXPECT_EQ(total.at("peak_live_bytes"), with.at("live_bytes"));
+}
+
+TEST_F(Trainer, ASecondRunIsServedFromItsPlanFromTheStart) {
+  const std::string plan = "--plan=" + Path("kept.plan");
+  ASSERT_EQ(Preloaded(Path("first.json"), {plan}).exit_code, 0);
+  const Ended second = Preloaded(Path("second.json"), {plan});
+  ASSERT_EQ(second.exit_code, 0) << second.errors;
+  const json first_total = json::parse(Read(Path("first.json"))).at("total");
+  const json second_total = json::parse(Read(Path("second.json"))).at("total");
+  EXPECT_GT(second_total.at("planned_requests"), first_total.at("planned_requests"));
+  EXPECT_LE(second_total.at("fragmentation"), 0.01);
+  EXPECT_EQ(json::parse(second.output).at("checksums"), json::parse(Plain().output).at("checksums"));
+}
+
+TEST_F(Trainer, ItsTraceIsShownPlannedAndReplayed) {
+  const Ended ended = Preloaded(Path("stats.json"), {"--trace=" + Path("run.trace")});
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("stalloc: next: stalloc replay"), std::string::npos) << ended.errors;
+
+  const json shown = json::parse(RunStalloc({"show", Path("run.trace"), "--json"}).output);
+  const json total = json::parse(Read(Path("stats.json"))).at("total");
+  EXPECT_EQ(shown.at("allocations"), total.at("planned_requests").get<int>() + total.at("online_requests").get<int>());
+  EXPECT_EQ(shown.at("peak_live_bytes"), total.at("peak_live_bytes"));
+  EXPECT_GT(shown.at("call_sites"), 10);
+
+  const json planned = json::parse(RunStalloc({"plan", Path("run.trace"), "--json"}).output);
+  EXPECT_TRUE(planned.contains("step")) << "no iteration was found in the trace";
+  EXPECT_LT(planned.at("requests"), shown.at("allocations"));
+  EXPECT_LE(planned.at("ratio"), 1.01);
+
+  const json replayed = json::parse(RunStalloc({"replay", Path("run.trace"), "--json"}).output)[0];
+  EXPECT_EQ(replayed.at("peak_live_bytes"), total.at("peak_live_bytes"));
+  EXPECT_LE(replayed.at("fragmentation"), 0.01);
+}
+
+TEST_F(Trainer, DisabledIsAsIfItWereNotThere) {
+  const Ended ended = Preloaded(Path("stats.json"), {"--disable=1"});
+  const Ended plain = Plain();
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_EQ(ended.output, plain.output);
+  EXPECT_EQ(ended.errors.find("stalloc["), std::string::npos) << ended.errors;
+}
+
+TEST_F(Trainer, TheSummaryCanBeTurnedOff) {
+  const Ended ended = Preloaded(Path("stats.json"), {"--summary=0"});
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_EQ(ended.errors, "");
+}
+
+}  // namespace
+}  // namespace stalloc::tools
