@@ -1,6 +1,7 @@
 // Streams and contexts that end. Their handles are used again for others, so the allocator is told while the handle
 // still means what it meant.
 #include "driver_call.h"
+#include "primary_contexts.h"
 #include "process_life.h"
 #include "real_symbols.h"
 #include "runtime/service.h"
@@ -38,14 +39,19 @@ template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) noexcept {
   const CUcontext context = ServingAlready() ? PrimaryContext(device) : nullptr;
   const CUresult result = release();
-  if (context != nullptr && result == CUDA_SUCCESS && !PrimaryIsActive(device)) ContextEnds(context);
+  if (context != nullptr && result == CUDA_SUCCESS && !PrimaryIsActive(device)) {
+    ContextEnds(context);
+    primary_contexts_ended.fetch_add(1, std::memory_order_release);
+  }
   return result;
 }
 
 template <typename Reset>
 CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
   if (ServingAlready()) ContextEnds(PrimaryContext(device));
-  return reset();
+  const CUresult result = reset();
+  primary_contexts_ended.fetch_add(1, std::memory_order_release);
+  return result;
 }
 
 }  // namespace

