@@ -86,6 +86,14 @@ TEST(EntryPoint, FromTheRuntimeLibraryIsTheWrapper) {
   EXPECT_EQ(outcome.Count("free.served"), 1);
 }
 
+TEST(Plugin, WhoseRuntimeLibraryIsInNoScopeButItsOwn) {
+  EXPECT_EQ(RunProgram({Program("plugin_host"), STALLOC_PLUGIN}, Plain()).exit_code, 0);
+  const Outcome outcome = RunProgram({Program("plugin_host"), STALLOC_PLUGIN}, Preloaded());
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.Count("allocate.served"), 1);
+  EXPECT_EQ(outcome.Count("passed.allocate"), 1);
+}
+
 TEST(Answers, AreAboutTheServedBlock) {
   const Outcome outcome = RunProgram({Program("answers")}, Preloaded());
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
