@@ -64,6 +64,7 @@ std::vector<std::string> ChosenSettings(const RunOptions& options) {
 // Refuses what the library would warn about and ignore: here the user is present.
 void CheckSettings(const std::vector<std::string>& chosen) {
   std::vector<const char*> block;
+  block.reserve(chosen.size() + 1);
   for (const std::string& entry : chosen) block.push_back(entry.c_str());
   block.push_back(nullptr);
   std::vector<std::string> warnings;

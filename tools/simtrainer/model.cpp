@@ -3,12 +3,17 @@
 namespace stalloc::simtrainer {
 
 Model::Model(const Shape& shape, cudaStream_t stream) : shape_(shape), stream_(stream) {
-  const std::uint64_t h = shape.hidden, f = shape.feed_forward;
-  const std::vector<std::uint64_t> layer = {4 * h, 4 * 3 * h * h, 4 * h * h, 4 * h, 4 * 2 * f * h, 4 * f * h};
+  constexpr std::uint64_t kFloat = sizeof(float);
+  const std::uint64_t norm = kFloat * shape.hidden;
+  const std::uint64_t square = norm * shape.hidden;
+  const std::uint64_t wide = norm * shape.feed_forward;
+  const std::uint64_t tokens = norm * shape.vocabulary;
+  // In the order in which a layer uses them: norm, query-key-value, output, norm, gate and up, down.
+  const std::vector<std::uint64_t> layer = {norm, 3 * square, square, norm, 2 * wide, wide};
   for (std::uint64_t i = 0; i < shape.layers; ++i)
     parameter_bytes_.insert(parameter_bytes_.end(), layer.begin(), layer.end());
-  parameter_bytes_.push_back(4 * shape.vocabulary * h);
-  parameter_bytes_.push_back(4 * shape.vocabulary * h);
+  parameter_bytes_.push_back(tokens);  // embedding
+  parameter_bytes_.push_back(tokens);  // head
   for (const std::uint64_t bytes : parameter_bytes_) parameters_.push_back(Make(bytes));
   gradients_.resize(parameters_.size());
   next_batch_ = Make(8 * shape.batch * shape.sequence);
