@@ -45,23 +45,28 @@ void EndInForkedChild() noexcept {
   runtime::NoteForkedChild();
 }
 
-bool Start() noexcept {
+// Throws only for want of host memory.
+bool Start() {
   const char* missing = nullptr;
   if (!DriverCovered(&missing)) {
     runtime::LogWarn(std::string("the driver has no ") + missing + ": memory is left to it");
     return false;
   }
-  // Lives as long as the process: the allocator is used by destructors that run after those of this library.
-  static const runtime::Settings& settings = *[] {
-    std::vector<std::string> warnings;
-    auto* loaded = new runtime::Settings(runtime::LoadSettings(environ, &warnings));
-    runtime::SetLogLevel(loaded->log);
-    for (const std::string& warning : warnings) runtime::LogWarn(warning);
-    return loaded;
-  }();
+  std::vector<std::string> warnings;
+  const runtime::Settings settings = runtime::LoadSettings(environ, &warnings);
+  runtime::SetLogLevel(settings.log);
+  for (const std::string& warning : warnings) runtime::LogWarn(warning);
   if (!runtime::Start(UnwrappedDriver(), settings)) return false;
   ::pthread_atfork(nullptr, nullptr, &EndInForkedChild);
   return true;
+}
+
+bool StartIfPossible() noexcept {
+  try {
+    return Start();
+  } catch (...) {
+    return false;  // the driver will say what it can do without memory
+  }
 }
 
 __attribute__((constructor)) void AtLoad() noexcept {
@@ -93,7 +98,7 @@ bool Serving() noexcept {
   // Without a driver there is nothing to serve and nothing to say; one may still be loaded.
   if (DriverLibrary() == nullptr) return false;
   if (!state.compare_exchange_strong(now, State::kStarting, std::memory_order_acq_rel)) return now == State::kServing;
-  const bool started = Enabled() && Start();
+  const bool started = Enabled() && StartIfPossible();
   state.store(started ? State::kServing : State::kForwarding, std::memory_order_release);
   return started;
 }

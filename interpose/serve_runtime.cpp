@@ -73,7 +73,7 @@ std::optional<CUresult> Offer(void** pointer, std::size_t size_bytes, Serve serv
     answer = serve(&address, &result);
   }
   if (answer == runtime::Answer::kPassThrough) return std::nullopt;
-  if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(address);
+  if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
   return result;
 }
 

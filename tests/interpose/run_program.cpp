@@ -47,8 +47,8 @@ Environment Preloaded() {
 std::string Program(const std::string& name) { return std::string(STALLOC_PROGRAMS_DIRECTORY) + "/" + name; }
 
 Outcome RunProgram(const std::vector<std::string>& command, Environment environment) {
-  char folder[] = "/tmp/stalloc-interpose-XXXXXX";
-  if (::mkdtemp(folder) == nullptr) throw std::runtime_error("no temporary folder");
+  std::string folder = std::filesystem::temp_directory_path() / "stalloc-interpose-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
   const std::filesystem::path directory = folder;
   environment["PROBE_LOG"] = directory / "log";
 
