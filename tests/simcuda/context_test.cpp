@@ -1,4 +1,7 @@
 // Contexts: primary and made ones, the thread's stack of them, what dies with them.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <thread>
 
 #include "simulated_device.h"
@@ -106,6 +109,20 @@ TEST_F(Contexts, AnErrorBreaksOnlyTheContextItHappenedIn) {
   EXPECT_EQ(cuMemAlloc(&address, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
   ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
   EXPECT_EQ(cuMemAlloc(&address, 64), CUDA_SUCCESS);
+}
+
+TEST_F(Contexts, AreOfNoUseToAForkedChild) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    CUdeviceptr address = 0;
+    const bool refused =
+        cuMemAlloc(&address, 64) == CUDA_ERROR_NOT_INITIALIZED && cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(Contexts, ResetMakesEverythingBeforeInvalid) {

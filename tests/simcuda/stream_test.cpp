@@ -1,4 +1,7 @@
 // Streams lag behind the host; order between them is what events, waits and the legacy stream make it.
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <set>
 #include <thread>
 #include <vector>
@@ -188,6 +191,30 @@ TEST_F(Streams, HostFunctionsRunInOrderAndMayNotCallCuda) {
   ASSERT_EQ(cuLaunchHostFunc(stream, function, &seen), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
   EXPECT_EQ(seen.results, std::vector<CUresult>(2, CUDA_ERROR_NOT_PERMITTED));
+}
+
+TEST_F(LazyStreams, AHostFunctionMayWaitForWhatTheProgramDoesLater) {
+  std::atomic<bool> go{false};
+  const CUstream stream = MakeStream();
+  const CUhostFn function = [](void* flag) {
+    while (!*static_cast<std::atomic<bool>*>(flag)) std::this_thread::yield();
+  };
+  ASSERT_EQ(cuLaunchHostFunc(stream, function, &go), CUDA_SUCCESS);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  go = true;
+  EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+}
+
+TEST_F(LazyStreams, AHostFunctionComesEvenIfNobodyWaits) {
+  const CUdeviceptr block = Allocate(kPage);
+  const CUstream stream = MakeStream();
+  std::promise<void> called;
+  simcudaWriteTag(stream, block, 64, 1);
+  const CUhostFn function = [](void* promise) { static_cast<std::promise<void>*>(promise)->set_value(); };
+  ASSERT_EQ(cuLaunchHostFunc(stream, function, &called), CUDA_SUCCESS);
+  simcudaWriteTag(stream, block, 64, 2);
+  EXPECT_EQ(called.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_GE(simcudaPendingOperations(), 1u) << "what is behind it still lags";
 }
 
 TEST_F(Streams, ThreadsMayUseTheDeviceTogether) {

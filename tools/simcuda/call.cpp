@@ -74,7 +74,6 @@ CUresult CheckHostWait(Call& call, Stream* stream) {
 }
 
 void TrimPools(Machine& machine, int device) {
-  machine.FindDevice(device)->default_pool->TrimToThreshold();
   machine.pools.ForEach([&](Pool& pool) {
     if (pool.device() == device) pool.TrimToThreshold();
   });

@@ -17,6 +17,7 @@
 #include "capture.h"
 #include "context.h"
 #include "handle_table.h"
+#include "host_thread.h"
 #include "ledger.h"
 #include "memory_blocks.h"
 #include "pool.h"
@@ -76,6 +77,7 @@ struct Machine {
   std::vector<std::unique_ptr<Device>> devices;
   AddressSpace space;
   Scheduler scheduler{this};
+  HostThread host_thread{this};
   MemoryBlocks blocks{this};
   std::unordered_map<CUmemGenericAllocationHandle, VirtualHandle> virtual_handles;
   std::unordered_map<const PhysicalAllocation*, CUmemGenericAllocationHandle> handle_of;

@@ -14,6 +14,7 @@ void Scheduler::Start(std::uint64_t seed, std::size_t max_pending) {
 }
 
 void Scheduler::Stop() {
+  machine_->host_thread.Stop();
   // Operations of two streams may wait for each other's past: take them apart.
   for (const std::shared_ptr<Stream>& stream : active_) stream->queue.clear();
   active_.clear();
@@ -50,6 +51,8 @@ void Scheduler::Queue(Stream& stream, WorkPtr work, std::vector<Fence> after) {
   if (stream.queue.empty()) Activate(stream);
   stream.queue.push_back({std::move(after), std::move(work), machine_->ledger.virtual_time_ns()});
   ++stream.queued;
+  const WorkPtr& queued = stream.queue.back().work;
+  if (queued != nullptr && queued->runs_on_host()) machine_->host_thread.Expect(stream.Here());
   if (stream.queue.size() > max_pending_) Wait({stream.shared_from_this(), stream.queued - max_pending_});
 }
 
@@ -63,33 +66,24 @@ const Fence* Scheduler::Blocker(Stream& stream) {
 }
 
 void Scheduler::RunHead(Stream& stream) {
-  const std::shared_ptr<Stream> keep = stream.shared_from_this();
   const Operation& head = stream.queue.front();
   stream.clock_ns = std::max(stream.clock_ns, head.queued_at_ns);
   if (head.work != nullptr && stream.context->error == CUDA_SUCCESS) {
+    if (head.work->runs_on_host()) return machine_->host_thread.Run(stream.shared_from_this());
     stream.clock_ns += head.work->duration_ns;
-    if (head.work->runs_on_host()) {
-      const WorkPtr work = head.work;
-      ThreadState& thread = ThreadState::Get(*machine_);
-      stream.on_host = true;
-      thread.on_host_function = true;
-      machine_->mutex.unlock();
-      work->RunOnHost();
-      machine_->mutex.lock();
-      thread.on_host_function = false;
-      stream.on_host = false;
-    } else if (const CUresult error = head.work->Run(*machine_, stream)) {
-      stream.context->error = error;
-    }
+    if (const CUresult error = head.work->Run(*machine_, stream)) stream.context->error = error;
   }
+  Complete(stream);
+}
+
+void Scheduler::Complete(Stream& stream) {
+  const std::shared_ptr<Stream> keep = stream.shared_from_this();
   const Operation done = std::move(stream.queue.front());
   stream.queue.pop_front();
   ++stream.completed;
-  if (stream.queue.empty()) {
-    Deactivate(stream);
-    if (stream.destroyed) std::erase(stream.context->streams, keep);
-  }
-  if (done.work != nullptr && done.work->runs_on_host()) machine_->host_function_done.notify_all();
+  if (!stream.queue.empty()) return;
+  Deactivate(stream);
+  if (stream.destroyed) std::erase(stream.context->streams, keep);
 }
 
 bool Scheduler::RunAny() {
@@ -105,16 +99,16 @@ bool Scheduler::RunAny() {
   return false;
 }
 
-void Scheduler::Step(const Fence& fence) {
+bool Scheduler::Step(const Fence& fence) {
   Fence nearest = fence;
   for (;;) {
     Stream& stream = *nearest.stream;
-    if (stream.on_host) {
-      machine_->host_function_done.wait(machine_->mutex);
-      return;
-    }
+    if (stream.on_host) return false;
     const Fence* blocker = Blocker(stream);
-    if (blocker == nullptr) return RunHead(stream);
+    if (blocker == nullptr) {
+      RunHead(stream);
+      return true;
+    }
     nearest = *blocker;
   }
 }
@@ -122,7 +116,8 @@ void Scheduler::Step(const Fence& fence) {
 void Scheduler::Wait(const Fence& fence) {
   while (!fence.Passed()) {
     // Meanwhile the other streams go on as well.
-    if (Lazy() || Draw(4) != 0 || !RunAny()) Step(fence);
+    if (!Lazy() && Draw(4) == 0 && RunAny()) continue;
+    if (!Step(fence)) machine_->host_function_done.wait(machine_->mutex);
   }
 }
 
@@ -132,7 +127,7 @@ bool Scheduler::Poll(const Fence& fence) {
     for (std::uint64_t steps = Draw(4); steps > 0; --steps) RunAny();
     if (Draw(2) == 0) return fence.Passed();
   }
-  if (!fence.Passed() && !fence.stream->on_host) Step(fence);
+  if (!fence.Passed()) Step(fence);
   return fence.Passed();
 }
 

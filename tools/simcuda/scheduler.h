@@ -3,7 +3,7 @@
 // A device does nothing by itself. It goes on while the host waits (for as long as that takes), a little when the host
 // asks whether something is done, and when a stream holds back more than it may. Which stream's turn it is is drawn
 // from the seed, so that runs repeat; with seed 0 nothing executes but what a wait needs. Called under the machine's
-// lock, which is released only while a host function runs.
+// lock, which Wait releases while it waits for a host function.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,11 @@ class Scheduler {
   // Executes up to `steps` operations of any streams. Returns how many it did.
   std::size_t Advance(std::size_t steps);
 
+  // Executes one operation that brings a fence nearer that has not passed. False if it waits for a host function.
+  bool Step(const Fence& fence);
+  // Takes the head off, whose work is done.
+  void Complete(Stream& stream);
+
   std::size_t pending_operations() const;
 
  private:
@@ -43,9 +48,8 @@ class Scheduler {
   std::uint64_t Draw(std::uint64_t limit);      // in [0, limit)
   std::vector<Fence> FencesOf(Stream& stream);  // what a wait for the stream waits for
   const Fence* Blocker(Stream& stream);         // an unpassed fence of the head, or null
-  void RunHead(Stream& stream);
-  bool RunAny();                  // one operation of a stream that the seed chooses; false if there is none
-  void Step(const Fence& fence);  // one operation that brings the fence nearer
+  void RunHead(Stream& stream);                 // or hands it to the host thread
+  bool RunAny();  // one operation of a stream that the seed chooses; false if there is none
   void Activate(Stream& stream);
   void Deactivate(Stream& stream);
 

@@ -59,7 +59,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
   std::uint64_t queued = 0;     // operations so far
   std::uint64_t completed = 0;  // those that have executed
   std::uint64_t clock_ns = 0;   // device time at which the last one ended
-  bool on_host = false;         // the head is a host function that a thread runs just now
+  bool on_host = false;         // the head is a host function whose turn has come
   bool destroyed = false;
   std::size_t active_index = 0;  // the scheduler's
 
