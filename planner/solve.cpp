@@ -1,9 +1,16 @@
 #include "planner/solve.h"
 
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "exact_portfolio.h"
 #include "greedy.h"
 #include "instance.h"
+#include "order_search.h"
 #include "planner/lower_bound.h"
 #include "planner/problem_check.h"
 #include "planner/validate.h"
@@ -13,6 +20,150 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Above this an exact try costs more than it is worth.
+constexpr std::size_t kMaxExactBlocks = 600;
+constexpr int kEndless = 1 << 30;
+
+class Solver {
+ public:
+  Solver(const Problem& problem, const SolveOptions& options)
+      : options_(options), begin_(Clock::now()), instance_(MakeInstance(problem)), bound_(LowerBound(problem)) {
+    threads_ = options.threads == 0 ? std::max(1u, std::thread::hardware_concurrency()) : options.threads;
+    // A capacity is a goal: what lies below it is free to be used.
+    const Bytes wanted = problem.capacity_bytes == kUnlimited ? 0 : problem.capacity_bytes;
+    goal_ = std::max({instance_.bound, options.good_enough_bytes, wanted});
+    floor_ = instance_.bound;
+    has_capacity_ = wanted > 0;
+  }
+
+  void Run() {
+    RunGreedy();
+    if (options_.effort <= 0) return;
+    // With a deadline the search goes on until then, otherwise for as long as effort says.
+    const bool exact = instance_.fixed.empty() && instance_.size() <= kMaxExactBlocks;
+    const auto rounds = [&](double count) {
+      return options_.time_limit ? kEndless : std::max(1, static_cast<int>(count * options_.effort));
+    };
+    RunOrderSearch(exact ? 4 : rounds(20));
+    if (exact) RunExact(rounds(2));
+  }
+
+  Packing& best() { return *best_; }
+  Bytes bound() const { return bound_; }
+  bool proven() const { return best_->height <= floor_; }
+  Bytes floor() const { return floor_; }
+
+ private:
+  bool Done() const { return best_->height <= goal_ || best_->height <= floor_; }
+
+  bool OutOfTime() const {
+    if (options_.stop.stop_requested()) return true;
+    return options_.time_limit && Clock::now() - begin_ > *options_.time_limit;
+  }
+
+  void Offer(std::vector<Bytes> offsets, std::string method) {
+    Packing packing;
+    packing.offsets = std::move(offsets);
+    for (std::size_t i = 0; i < instance_.size(); ++i) {
+      packing.height = std::max(packing.height, packing.offsets[i] + instance_.blocks[i].size);
+    }
+    packing.method = std::move(method);
+    if (!best_ || packing.height < best_->height) best_ = std::move(packing);
+    Report();
+  }
+
+  void Report() {
+    const Clock::time_point now = Clock::now();
+    if (!options_.progress || now - reported_ < std::chrono::milliseconds(200)) return;
+    reported_ = now;
+    options_.progress({best_->height, bound_, now - begin_, best_->method});
+  }
+
+  void RunGreedy() {
+    Occupancy occupancy(instance_);
+    for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
+      for (const OrderRule rule : kOrderRules) {
+        if (best_ && (Done() || OutOfTime())) return;
+        std::optional<Packing> packing =
+            PlaceInOrder(instance_, MakeOrder(instance_, rule), fit, best_ ? best_->height - 1 : kUnlimited, occupancy);
+        if (!packing) continue;
+        Offer(std::move(packing->offsets),
+              std::string(NameOf(rule)) + (fit == Fit::kFirst ? " first fit" : " best fit"));
+      }
+    }
+  }
+
+  // Looks for the goal itself first, then halves the distance between what is out of reach and what was found. Each
+  // round tries harder.
+  void RunExact(int rounds) {
+    std::uint64_t first_try = 0;
+    for (int round = 0; round < rounds && !Done(); ++round) {
+      Bytes low = std::max(goal_, floor_);
+      bool first = true;
+      while (low < best_->height && !Done() && !OutOfTime() && (first || !has_capacity_)) {
+        const Bytes ceiling = first ? low : low + (best_->height - low) / 2;
+        const std::uint64_t tries = std::uint64_t{12} << std::min(round, 20);
+        const ExactResult result =
+            SearchWithRestarts(instance_, std::min(ceiling, best_->height - 1),
+                               {first_try, tries, options_.seed, threads_}, [this] { return OutOfTime(); });
+        first = false;
+        if (result.kind == ExactResult::Kind::kFound) {
+          Offer(result.offsets, "exact");
+        } else {
+          if (result.kind == ExactResult::Kind::kNone) floor_ = std::max(floor_, ceiling + 1);
+          low = ceiling + 1;
+        }
+        Report();
+      }
+      first_try += std::uint64_t{12} << std::min(round, 20);
+      if (OutOfTime()) return;
+    }
+  }
+
+  // Every thread searches from its own order, in rounds of a fixed number of tries, after which all go on from the best
+  // height: so the result does not depend on their speed.
+  void RunOrderSearch(int max_idle_rounds) {
+    constexpr OrderRule kStarts[] = {OrderRule::kLoad, OrderRule::kLoadLength, OrderRule::kSize, OrderRule::kArea};
+    std::vector<std::unique_ptr<OrderSearch>> searches;
+    int idle = 0;
+    for (int round = 0; idle < max_idle_rounds && !Done() && !OutOfTime(); ++round, ++idle) {
+      if (searches.empty()) {
+        for (unsigned k = 0; k < threads_; ++k) {
+          searches.push_back(
+              std::make_unique<OrderSearch>(instance_, MakeOrder(instance_, kStarts[k % 4]), options_.seed * 1000 + k));
+        }
+      }
+      // Halfway to the goal, or only just better where that was too much.
+      const Bytes low = std::max(goal_, floor_);
+      const Bytes ceiling = idle % 2 == 0 ? low + (best_->height - 1 - low) / 2 : best_->height - 1;
+      std::vector<std::optional<Packing>> found(threads_);
+      const auto work = [&](unsigned k) { found[k] = searches[k]->Run(ceiling, 50, [this] { return OutOfTime(); }); };
+      {
+        std::vector<std::jthread> threads;
+        for (unsigned k = 1; k < threads_; ++k) threads.emplace_back(work, k);
+        work(0);
+      }
+      const Bytes before = best_->height;
+      for (std::optional<Packing>& packing : found) {
+        if (packing) Offer(std::move(packing->offsets), "order search");
+      }
+      if (best_->height < before) idle = -1;
+      Report();
+    }
+  }
+
+  const SolveOptions& options_;
+  const Clock::time_point begin_;
+  const Instance instance_;
+  const Bytes bound_;
+  unsigned threads_ = 1;
+  Bytes goal_ = 0;   // a height that ends the search
+  Bytes floor_ = 0;  // no placement is lower: the bound, or more where a search has proven it
+  bool has_capacity_ = false;
+  std::optional<Packing> best_;
+  Clock::time_point reported_;
+};
+
 }  // namespace
 
 Solution Solve(const Problem& problem, const SolveOptions& options) {
@@ -21,25 +172,11 @@ Solution Solve(const Problem& problem, const SolveOptions& options) {
     solution.error = std::move(*reason);
     return solution;
   }
-  const Clock::time_point begin = Clock::now();
-  const Instance instance = MakeInstance(problem);
-  solution.lower_bound_bytes = LowerBound(problem);
-
-  Occupancy occupancy(instance);
-  std::optional<Packing> best;
-  for (const OrderRule rule : kOrderRules) {
-    for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
-      if (best && (best->height <= instance.bound || options.stop.stop_requested())) break;
-      if (best && options.time_limit && Clock::now() - begin > *options.time_limit) break;
-      std::optional<Packing> packing =
-          PlaceInOrder(instance, MakeOrder(instance, rule), fit, best ? best->height - 1 : kUnlimited, occupancy);
-      if (!packing) continue;
-      best = std::move(packing);
-      best->method = std::string(NameOf(rule)) + (fit == Fit::kFirst ? " first fit" : " best fit");
-    }
-  }
-  solution.placement = MakePlacement(problem, std::move(best->offsets));
-  solution.method = std::move(best->method);
+  Solver solver(problem, options);
+  solver.Run();
+  solution.lower_bound_bytes = solver.bound();
+  solution.placement = MakePlacement(problem, std::move(solver.best().offsets));
+  solution.method = std::move(solver.best().method);
   Problem unlimited = problem;
   unlimited.capacity_bytes = kUnlimited;
   if (std::optional<std::string> violation = FindViolation(unlimited, solution.placement)) {
@@ -47,12 +184,15 @@ Solution Solve(const Problem& problem, const SolveOptions& options) {
     solution.placement = {};
     return solution;
   }
-  if (solution.placement.height_bytes > problem.capacity_bytes) {
+  const Bytes height = solution.placement.height_bytes;
+  if (height > problem.capacity_bytes) {
     solution.status = Solution::Status::kInfeasible;
-    solution.proven = solution.lower_bound_bytes > problem.capacity_bytes;
+    solution.proven = solution.lower_bound_bytes > problem.capacity_bytes ||
+                      (problem.alignment_bytes == 1 && solver.floor() > problem.capacity_bytes);
   } else {
-    solution.status = solution.placement.height_bytes == solution.lower_bound_bytes ? Solution::Status::kOptimal
-                                                                                    : Solution::Status::kFeasible;
+    // Heights are proven in rounded sizes: with an alignment the topmost block's padding is left open.
+    solution.proven = height == solution.lower_bound_bytes || (problem.alignment_bytes == 1 && solver.proven());
+    solution.status = solution.proven ? Solution::Status::kOptimal : Solution::Status::kFeasible;
   }
   return solution;
 }

@@ -41,12 +41,13 @@ Bytes BruteForceHeight(const Problem& problem) {
 }
 
 void CheckProperties(const Problem& problem) {
-  const Solution solution = Solve(problem);
+  const SolveOptions options{.effort = 0.3};
+  const Solution solution = Solve(problem, options);
   RC_ASSERT(solution.error.empty());
   RC_ASSERT(FindViolation(problem, solution.placement) == std::nullopt);
   RC_ASSERT(solution.lower_bound_bytes == LowerBound(problem));
   RC_ASSERT(solution.placement.height_bytes >= solution.lower_bound_bytes);
-  RC_ASSERT(Solve(problem).placement == solution.placement);
+  RC_ASSERT(Solve(problem, options).placement == solution.placement);
 }
 
 TEST(Solve, IsValidAndNeverBelowTheBound) {
@@ -57,8 +58,16 @@ TEST(Solve, IsValidAndNeverBelowTheBound) {
       rc::check("everything", [] { CheckProperties(*AnyProblem({.cyclic = true, .fixed = true, .aligned = true})); }));
 }
 
-TEST(Solve, NeverBeatsBruteForce) {
-  EXPECT_TRUE(rc::check("up to 6 requests", [] {
+TEST(Solve, EqualsBruteForce) {
+  EXPECT_TRUE(rc::check("up to 8 requests", [] {
+    const Problem problem =
+        *AnyProblem({.max_requests = 8, .max_size = 6, .horizon = 6, .cyclic = *rc::gen::arbitrary<bool>()});
+    RC_PRE(!problem.requests.empty());
+    const Solution solution = Solve(problem);
+    RC_ASSERT(solution.status == Solution::Status::kOptimal);
+    RC_ASSERT(solution.placement.height_bytes == BruteForceHeight(problem));
+  }));
+  EXPECT_TRUE(rc::check("fixed blocks", [] {
     const Problem problem = *AnyProblem(
         {.max_requests = 6, .max_size = 8, .horizon = 6, .cyclic = *rc::gen::arbitrary<bool>(), .fixed = true});
     RC_PRE(!problem.requests.empty());
@@ -66,6 +75,43 @@ TEST(Solve, NeverBeatsBruteForce) {
     RC_ASSERT(LowerBound(problem) <= best);
     RC_ASSERT(Solve(problem).placement.height_bytes >= best);
   }));
+}
+
+TEST(Solve, DoesNotCareWhereTheCircleIsCut) {
+  EXPECT_TRUE(rc::check([] {
+    const Problem problem = *AnyProblem({.max_requests = 7, .max_size = 6, .horizon = 7, .cyclic = true});
+    const Time shift = *rc::gen::inRange<Time>(-20, 20);
+    Problem shifted = problem;
+    for (Request& request : shifted.requests) {
+      request.begin += shift;
+      request.end += shift;
+    }
+    const Solution solution = Solve(problem);
+    const Solution again = Solve(shifted);
+    RC_ASSERT(again.lower_bound_bytes == solution.lower_bound_bytes);
+    RC_ASSERT(again.placement.height_bytes == solution.placement.height_bytes);
+    RC_ASSERT(FindViolation(problem, again.placement) == std::nullopt);
+  }));
+}
+
+TEST(Solve, GivesTheSamePlanForTheSameSeedAndThreads) {
+  EXPECT_TRUE(rc::check([] {
+    const Problem problem = *AnyProblem({.max_requests = 25});
+    const SolveOptions options{.seed = 7, .threads = 2, .effort = 0.2};
+    RC_ASSERT(Solve(problem, options).placement == Solve(problem, options).placement);
+  }));
+}
+
+TEST(Solve, StopsOnRequest) {
+  Problem problem;
+  for (int i = 0; i < 2000; ++i)
+    problem.requests.push_back({Bytes(i * 7919 % 1000 + 1), i * 31 % 977, i * 31 % 977 + 200, 0});
+  std::stop_source source;
+  source.request_stop();
+  EXPECT_EQ(Solve(problem, {.stop = source.get_token()}).error, "");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(Solve(problem, {.time_limit = std::chrono::milliseconds(200), .threads = 2}).error, "");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "not a benchmark: an endless search";
 }
 
 TEST(Solve, SaysWhenNothingFits) {

@@ -20,14 +20,15 @@ struct SolveProgress {
 };
 
 struct SolveOptions {
-  // The search ends by itself when the bound is met or when it has stopped to improve for as long as `effort` says; it
-  // ends at the deadline in any case. The greedy pass over the orders is never cut short before its first answer.
+  // The search ends when the lower bound, the capacity (if there is one) or good_enough_bytes is met. Otherwise it goes
+  // on until the deadline, or, without one, until it has not improved for as long as `effort` says. The first greedy
+  // pass is never cut short.
   std::optional<std::chrono::nanoseconds> time_limit{};
   std::uint64_t seed = 1;
-  unsigned threads = 1;    // 0: as many as the machine has
-  double effort = 1.0;     // scales every search budget; 0: the quickest answer only (one pass)
+  unsigned threads = 1;         // 0: as many as the machine has
+  double effort = 1.0;          // scales every search budget; 0: the quickest answer only (one pass)
   Bytes good_enough_bytes = 0;  // a height that ends the search: below it nothing is gained (the edge of a page, say)
-  std::stop_token stop{};  // asked for between small steps
+  std::stop_token stop{};       // asked for between small steps
   std::function<void(const SolveProgress&)> progress{};  // called on the calling thread, a few times a second at most
 };
 

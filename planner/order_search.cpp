@@ -1,0 +1,61 @@
+#include "order_search.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stalloc::planner {
+
+namespace {
+
+constexpr int kFailuresBeforeRestart = 400;
+
+}  // namespace
+
+OrderSearch::OrderSearch(const Instance& instance, Order start, std::uint64_t seed)
+    : instance_(instance), start_(std::move(start)), order_(start_), random_(seed), occupancy_(instance) {}
+
+std::size_t OrderSearch::Place(Bytes ceiling, Packing* packing) {
+  occupancy_.Clear();
+  packing->height = 0;
+  for (std::size_t rank = 0; rank < order_.size(); ++rank) {
+    const Block& block = instance_.blocks[order_[rank]];
+    const Bytes offset = occupancy_.FirstFit(block);
+    if (offset + block.size > ceiling) return rank;
+    packing->offsets[order_[rank]] = offset;
+    packing->height = std::max(packing->height, offset + block.size);
+    occupancy_.Add(block.first, block.last, offset, offset + block.size);
+  }
+  return order_.size();
+}
+
+// To the front, or to a random place before its own, nearer ones more often.
+void OrderSearch::MoveForward(std::size_t rank) {
+  if (rank == 0) return;
+  std::size_t to = 0;
+  if (random_() % 4 != 0) {
+    const double unit = static_cast<double>(random_() >> 11) * 0x1p-53;
+    to = static_cast<std::size_t>(static_cast<double>(rank) * (1 - unit * unit));
+  }
+  to = std::min(to, rank - 1);
+  const auto at = order_.begin();
+  std::rotate(at + static_cast<std::ptrdiff_t>(to), at + static_cast<std::ptrdiff_t>(rank),
+              at + static_cast<std::ptrdiff_t>(rank) + 1);
+}
+
+std::optional<Packing> OrderSearch::Run(Bytes ceiling, int tries, const std::function<bool()>& stop) {
+  Packing packing;
+  packing.offsets.resize(instance_.size());
+  for (int k = 0; k < tries && !stop(); ++k) {
+    const std::size_t rank = Place(ceiling, &packing);
+    if (rank == order_.size()) return packing;
+    MoveForward(rank);
+    if (++failures_ == kFailuresBeforeRestart) {
+      failures_ = 0;
+      order_ = start_;
+      for (int swaps = 0; swaps < 10; ++swaps) MoveForward(random_() % order_.size());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace stalloc::planner
