@@ -14,7 +14,7 @@ namespace stalloc::runtime {
 namespace {
 
 constexpr std::size_t kShorterRun = 8;  // iterations found before, that a shorter one must fill
-constexpr std::size_t kShareOfAll = 4;  // 1 / share of the requests seen must repeat before the first is found
+constexpr std::size_t kShareOfAll = 3;  // 1 / share of the requests seen must repeat before the first is found
 constexpr std::size_t kLongestComposite = 1u << 16;  // requests in an iteration that is made up of shorter ones
 
 }  // namespace
@@ -68,9 +68,13 @@ std::optional<Pattern> IterationFinder::Find() {
     return std::nullopt;
   if (!state_->last_found || state_->last_begin != dropped + similar->begin ||
       state_->last_length != similar->length()) {
+    std::vector<bool> varied_before;
+    if (state_->last_found && state_->last_begin == dropped + similar->previous &&
+        state_->last_length == similar->begin - similar->previous)
+      for (const PatternRequest& request : state_->last_found->requests) varied_before.push_back(request.size_varies);
     state_->last_begin = dropped + similar->begin;
     state_->last_length = similar->length();
-    state_->last_found = recurrence::MakePattern(requests, *similar);
+    state_->last_found = recurrence::MakePattern(requests, *similar, varied_before);
   }
   return state_->last_found;
 }

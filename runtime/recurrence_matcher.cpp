@@ -40,6 +40,7 @@ Matcher::Prepared::Prepared(const Pattern& pattern)
       entry.token = UnsizedToken(request.stream, request.call_site);
     else
       entry.token = RepeatToken(request.stream, entry.repeat_distance);
+    has_unnamed |= request.size_varies && request.call_site == 0;
     entries.push_back(entry);
     hashes.push_back(entry.token);
   }
@@ -87,6 +88,7 @@ Matcher::PreparedPattern Matcher::Install(PreparedPattern pattern, std::uint64_t
   misses_ = recent_misses_ = 0;
   last_place_ = kNowhere;
   searching_ = false;
+  since_jump_ = 1u << 16;
   epoch_ = 1;
   requests_seen_ = requests_matched_ = 0;
   whole_ = false;

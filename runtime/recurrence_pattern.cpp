@@ -23,7 +23,8 @@ std::uint64_t Fingerprint(const Pattern& pattern) {
 
 }  // namespace
 
-Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration) {
+Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration,
+                    const std::vector<bool>& varied_before) {
   const auto current = requests.subspan(iteration.begin, iteration.length());
   const std::int64_t start = current.front().begin;
   Pattern pattern;
@@ -33,9 +34,9 @@ Pattern MakePattern(std::span<const Request> requests, const Iteration& iteratio
   pattern.last_block = requests[iteration.end].block;
 
   // The counterpart of a request is one that is known to have been seen for a whole period.
-  std::vector<std::int32_t> pairs;
+  std::vector<std::int32_t> pairs = iteration.pairs;
   const std::size_t n = requests.size(), p = iteration.length();
-  if (!iteration.exact)
+  if (!iteration.exact && pairs.empty())
     pairs = Align(requests.subspan(iteration.previous, iteration.begin - iteration.previous), current);
 
   std::unordered_map<std::uint64_t, std::uint32_t> occurrences;
@@ -56,6 +57,8 @@ Pattern MakePattern(std::span<const Request> requests, const Iteration& iteratio
     out.example_block = request.block;
     out.begin = request.begin - start;
     out.size_varies = counterpart == nullptr || counterpart->size_bytes != request.size_bytes;
+    // Two sizes may be equal by chance.
+    if (!varied_before.empty() && pairs[i] >= 0) out.size_varies |= varied_before[static_cast<std::size_t>(pairs[i])];
     std::int64_t lifetime = kOpen;
     if (request.end != kOpen)
       lifetime = request.end - request.begin;

@@ -21,6 +21,7 @@ struct Iteration {
   std::size_t end = 0;
   std::size_t run = 0;  // requests at the window's end that repeat with this period
   bool exact = false;
+  std::vector<std::int32_t> pairs;  // Align(the one before, this one), if it is known already
   std::size_t length() const noexcept { return end - begin; }
 };
 
@@ -46,7 +47,9 @@ std::vector<Iteration> SimilarIterations(std::span<const Request> requests, std:
 // For each request of `current` the one of `previous` that it corresponds to, or -1.
 std::vector<std::int32_t> Align(std::span<const Request> previous, std::span<const Request> current);
 
-// The pattern of the iteration.
-Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration);
+// The pattern of the iteration. `varied_before`, if not empty, says of each request of the iteration before whether its
+// size was known to vary.
+Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration,
+                    const std::vector<bool>& varied_before = {});
 
 }  // namespace stalloc::runtime::recurrence

@@ -51,6 +51,7 @@ class Matcher::Prepared {
   std::vector<std::uint32_t> used_in;  // the epoch in which the request was last handed out
   recurrence::PositionIndex by_token;
   recurrence::PositionIndex by_context;  // by the last of kContext tokens, from one iteration into the next
+  bool has_unnamed = false;              // a request's size varies, and its call site is not known
   std::uint64_t first_block = 0;
   bool exact = false;
 };

@@ -8,7 +8,7 @@
 //     request matches the place's      + what its name is worth: call site and size most, then rare sizes, then the way
 //                                        in which sizes repeat
 //     changed, inserted                - a little
-//     missing                          - more, for beginning a gap; little for each one
+//     missing                          - more, for each one, and for leaving out the iteration's end
 //     anything, anywhere in the window - kAnew, as if the search began there
 //
 // The best place is believed, request by request, so that a mistake lasts only until the evidence speaks against it.
@@ -47,9 +47,11 @@ constexpr std::uint32_t kUniqueAfter = 8;      // misses, for a run of requests 
 constexpr std::uint32_t kRepeatedAfter = 16;   // ... and for one that does, ...
 constexpr std::uint32_t kRepeatedContext = 8;  // ... of which so many requests must fit
 constexpr std::uint32_t kMissWeight = 16;      // of one in the running count of misses, which forgets 1 / 16 a request
+constexpr std::uint32_t kFewMisses = 32;       // running count: look elsewhere too
 constexpr std::uint32_t kLost = 128;           // running count: the program does something else
+constexpr std::uint32_t kSettle = 8;           // requests between two jumps out of the window
 constexpr std::uint32_t kCandidates = 64;      // places looked at elsewhere
-constexpr std::uint64_t kVaryingSizeRatio = 16;     // without call sites: how far a size may lie from the example's
+constexpr std::uint64_t kVaryingSizeRatio = 128;    // without call sites: how far a size may lie from the example's
 constexpr std::uint32_t kDriftAfterIterations = 4;  // without passing the iteration's end
 
 }  // namespace
@@ -121,9 +123,13 @@ std::int32_t Matcher::FindAnywhere(const Request& request) const noexcept {
       MatchScore(kBeginning, request) != kNoMatch)
     return static_cast<std::int32_t>(pattern_->used_in[kBeginning] == epoch_ ? kBeginning + pattern_->size()
                                                                              : kBeginning);
-  // A run that occurs in several places, say in each layer, proves little unless it is long.
-  if (misses_ < (positions.size() == 1 ? kUniqueAfter : kRepeatedAfter)) return kNone;
-  std::uint32_t best_fits = (positions.size() == 1 ? Prepared::kContext : kRepeatedContext) - 1;
+  // A run that occurs in several places, say in each layer, proves little unless it is long; one that occurs in one
+  // place proves that place, but where sizes change and nothing but sizes is known, it may have come about by chance.
+  const bool unique = positions.size() == 1;
+  const bool enough =
+      unique ? misses_ >= kUniqueAfter || (in_a_row_ <= 1 && !pattern_->has_unnamed) : misses_ >= kRepeatedAfter;
+  if (!enough) return kNone;
+  std::uint32_t best_fits = (unique ? Prepared::kContext : kRepeatedContext) - 1;
   const std::size_t first =
       static_cast<std::size_t>(std::lower_bound(positions.begin(), positions.end(), cursor_) - positions.begin());
   std::int32_t best = kNone;
@@ -143,7 +149,7 @@ std::int32_t Matcher::FindAnywhere(const Request& request) const noexcept {
 // Starts following places, `position` being the likeliest.
 void Matcher::BeginSearch(std::int32_t position) noexcept {
   const std::int32_t count = static_cast<std::int32_t>(pattern_->size());
-  places_ = static_cast<std::uint32_t>(std::min<std::int32_t>(count, kPlaces));
+  places_ = static_cast<std::uint32_t>(std::min<std::int32_t>(count + 1, kPlaces));
   base_ = position - static_cast<std::int32_t>(std::min(kPlacesBehind, places_ * 3 / 8));
   searching_ = true;
   in_a_row_ = 0;
@@ -164,7 +170,7 @@ std::int32_t Matcher::Advance(const Request& request) noexcept {
   bool best_matches = false;
   for (std::uint32_t k = 0; k < places_; ++k) {
     std::int32_t at = base_ + static_cast<std::int32_t>(k);
-    if (at < 0) continue;
+    if (at < 0 || at >= 2 * count) continue;
     const bool next_iteration = at >= count;
     if (next_iteration) at -= count;
     const std::uint32_t position = static_cast<std::uint32_t>(at);
@@ -175,9 +181,11 @@ std::int32_t Matcher::Advance(const Request& request) noexcept {
     if (matched_before > score) score = matched_before, matches = true;
     if (changed_before > score) score = changed_before, matches = false;
     if (gap > score) score = gap, matches = false;
-    if (score > best) {
+    // Of equal ones, that which goes on from the last request.
+    const std::int32_t place = base_ + static_cast<std::int32_t>(k) - 1;
+    if (score > best || (score == best && matches && place == last_place_ + 1)) {
       best = score;
-      best_place = base_ + static_cast<std::int32_t>(k) - 1;
+      best_place = place;
       best_matches = matches;
     }
 
@@ -219,9 +227,10 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
   }
 
   Remember(token, key);
+  ++since_jump_;
   const std::int32_t count = static_cast<std::int32_t>(pattern_->size());
   std::int32_t place = Advance(request);
-  if (place == kNone || recent_misses_ >= kLost) {
+  if (since_jump_ >= kSettle && (place == kNone || recent_misses_ >= kFewMisses)) {
     std::int32_t elsewhere = FindAnywhere(request);
     if (elsewhere != kNone && elsewhere != place) {
       if (elsewhere >= count) {
@@ -229,6 +238,7 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
         elsewhere -= count;
       }
       place = elsewhere;
+      since_jump_ = 0;
       // The search goes on from here, with what the last requests have proven.
       BeginSearch(place);
       std::rotate(scores_, scores_ + places_ - 1, scores_ + places_);
@@ -240,10 +250,14 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
   // Where the program does something else, one request that looks right is not yet believed.
   const bool follows = place != kNone && place == last_place_ + 1;
   last_place_ = place == kNone ? kNowhere : place;
-  if (place == kNone || (lost && !follows)) return Miss();
+  if (place == kNone) return Miss();
+  const std::uint32_t offset = static_cast<std::uint32_t>(place - base_);
+  if (lost && !follows) {
+    if (place < count) KeepAhead(offset);
+    return Miss();
+  }
 
   --history_length_;  // Take remembers it under the pattern's name
-  const std::uint32_t offset = static_cast<std::uint32_t>(place - base_);
   if (place >= count) {
     EndIterationBefore();
     place -= count;
@@ -274,11 +288,10 @@ std::int32_t Matcher::Miss() noexcept {
   return kNone;
 }
 
-// Moves the window on when the place found, scores_[offset], leaves little of it ahead.
+// Moves the window on when behind the place found, scores_[offset], little of it is left.
 void Matcher::KeepAhead(std::uint32_t offset) noexcept {
-  const std::uint32_t behind = places_ * 3 / 8;
-  if (!searching_ || offset <= 2 * behind) return;
-  const std::uint32_t by = offset - behind;
+  if (!searching_ || offset + 1 + std::max(places_ / 4, 1u) < places_) return;
+  const std::uint32_t by = offset + 1 - places_ * 3 / 8;
   std::copy(scores_ + by, scores_ + places_, scores_);
   std::fill(scores_ + places_ - by, scores_ + places_, kAnew);
   base_ += static_cast<std::int32_t>(by);

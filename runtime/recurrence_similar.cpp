@@ -17,7 +17,7 @@ constexpr std::size_t kLeastRequests = 32;
 // Of the live bytes' rise: at most so much is live at a boundary. What a loader fetched ahead may be there, the
 // gradients between two micro-batches should not: the least share that finds anything is right.
 constexpr double kLowShares[] = {0.01, 0.03, 0.08};
-constexpr double kHighShare = 0.2;  // ... and more than this in between
+constexpr double kHighOverLow = 2.5;  // ... and so many times more in between, even in the shortest of varying steps
 constexpr double kShapeTolerance = 0.15;
 constexpr double kSettled = 0.01;       // of the rise: so much may differ from one boundary to the next
 constexpr std::size_t kHeldShare = 32;  // 1 / share of the requests may stay open
@@ -39,7 +39,7 @@ std::vector<std::size_t> Boundaries(std::span<const std::int64_t> levels, double
   const auto [lowest, highest] = std::minmax_element(levels.begin(), levels.end());
   const double rise = static_cast<double>(*highest - *lowest);
   const std::int64_t low = *lowest + static_cast<std::int64_t>(rise * low_share);
-  const std::int64_t high = *lowest + static_cast<std::int64_t>(rise * kHighShare);
+  const std::int64_t high = *lowest + static_cast<std::int64_t>(rise * low_share * kHighOverLow);
 
   std::vector<std::size_t> boundaries;
   std::int64_t usual = *lowest;  // the highest level of the boundaries so far
@@ -129,6 +129,15 @@ bool HeldFromBefore(std::span<const Request> requests, const std::vector<Piece>&
   return false;
 }
 
+// Aligns the iteration with the one before. Returns whether at least half of its requests have their like there: what
+// is alike in shape alone is not the same thing twice.
+bool Correspond(std::span<const Request> requests, Iteration& iteration) {
+  iteration.pairs = Align(requests.subspan(iteration.previous, iteration.begin - iteration.previous),
+                          requests.subspan(iteration.begin, iteration.length()));
+  const std::vector<std::int32_t>& pairs = iteration.pairs;
+  return std::count(pairs.begin(), pairs.end(), -1) * 2 <= static_cast<std::ptrdiff_t>(pairs.size());
+}
+
 // Whether the iteration ends with as much live as it began with. (The level that its boundaries were found by leaves
 // out what is not freed yet; this one does not.)
 bool Closes(std::span<const Request> requests, const Iteration& iteration) {
@@ -160,7 +169,8 @@ std::vector<Iteration> SimilarIterations(std::span<const Request> requests, std:
       if (!Closes(requests, iteration)) continue;
       // Said once of iterations of this length, it need not be asked again.
       const bool known = SameLength(iteration.length(), known_length);
-      if (known || !HeldFromBefore(requests, pieces, n - 2 * p)) iterations.push_back(iteration);
+      if (known || (Correspond(requests, iteration) && !HeldFromBefore(requests, pieces, n - 2 * p)))
+        iterations.push_back(iteration);
     }
     if (!iterations.empty()) break;
   }

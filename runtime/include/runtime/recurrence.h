@@ -160,7 +160,8 @@ class Matcher {
   static constexpr std::uint32_t kPlaces = 256;
   static constexpr std::int32_t kNowhere = -(1 << 30);
   bool searching_ = false;
-  std::uint32_t in_a_row_ = 0;  // requests that matched one after the other while searching
+  std::uint32_t since_jump_ = 0;  // requests searched for since the last jump to a place outside the window
+  std::uint32_t in_a_row_ = 0;    // requests that matched one after the other while searching
   std::int32_t base_ = 0;
   std::uint32_t places_ = 0;
   std::int32_t scores_[kPlaces] = {};
