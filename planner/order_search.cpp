@@ -11,15 +11,15 @@ constexpr int kFailuresBeforeRestart = 400;
 
 }  // namespace
 
-OrderSearch::OrderSearch(const Instance& instance, Order start, std::uint64_t seed)
-    : instance_(instance), start_(std::move(start)), order_(start_), random_(seed), occupancy_(instance) {}
+OrderSearch::OrderSearch(const Instance& instance, Order start, Fit fit, std::uint64_t seed)
+    : instance_(instance), start_(std::move(start)), fit_(fit), order_(start_), random_(seed), occupancy_(instance) {}
 
 std::size_t OrderSearch::Place(Bytes ceiling, Packing* packing) {
   occupancy_.Clear();
   packing->height = 0;
   for (std::size_t rank = 0; rank < order_.size(); ++rank) {
     const Block& block = instance_.blocks[order_[rank]];
-    const Bytes offset = occupancy_.FirstFit(block);
+    const Bytes offset = fit_ == Fit::kFirst ? occupancy_.FirstFit(block) : occupancy_.BestFit(block);
     if (offset + block.size > ceiling) return rank;
     packing->offsets[order_[rank]] = offset;
     packing->height = std::max(packing->height, offset + block.size);

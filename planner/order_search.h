@@ -18,7 +18,7 @@ namespace stalloc::planner {
 
 class OrderSearch {
  public:
-  OrderSearch(const Instance& instance, Order start, std::uint64_t seed);
+  OrderSearch(const Instance& instance, Order start, Fit fit, std::uint64_t seed);
 
   // Up to `tries` placements; the first one at or below `ceiling` ends the call. `stop` is asked before each.
   std::optional<Packing> Run(Bytes ceiling, int tries, const std::function<bool()>& stop);
@@ -30,6 +30,7 @@ class OrderSearch {
 
   const Instance& instance_;
   const Order start_;
+  const Fit fit_;
   Order order_;
   int failures_ = 0;  // since the order was taken from start_
   std::mt19937_64 random_;

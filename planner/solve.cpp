@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -97,11 +99,13 @@ class Solver {
   // round tries harder.
   void RunExact(int rounds) {
     std::uint64_t first_try = 0;
+    Bytes unit = 0;  // every height is a multiple of it
+    for (const Block& block : instance_.blocks) unit = std::gcd(unit, block.size);
     for (int round = 0; round < rounds && !Done(); ++round) {
       Bytes low = std::max(goal_, floor_);
       bool first = true;
       while (low < best_->height && !Done() && !OutOfTime() && (first || !has_capacity_)) {
-        const Bytes ceiling = first ? low : low + (best_->height - low) / 2;
+        const Bytes ceiling = first ? low : (low + (best_->height - low) / 2) / unit * unit;
         const std::uint64_t tries = std::uint64_t{12} << std::min(round, 20);
         const ExactResult result =
             SearchWithRestarts(instance_, std::min(ceiling, best_->height - 1),
@@ -110,8 +114,8 @@ class Solver {
         if (result.kind == ExactResult::Kind::kFound) {
           Offer(result.offsets, "exact");
         } else {
-          if (result.kind == ExactResult::Kind::kNone) floor_ = std::max(floor_, ceiling + 1);
-          low = ceiling + 1;
+          if (result.kind == ExactResult::Kind::kNone) floor_ = std::max(floor_, ceiling / unit * unit + unit);
+          low = ceiling / unit * unit + unit;
         }
         Report();
       }
@@ -120,24 +124,36 @@ class Solver {
     }
   }
 
-  // Every thread searches from its own order, in rounds of a fixed number of tries, after which all go on from the best
-  // height: so the result does not depend on their speed.
+  struct Start {
+    OrderRule rule;
+    Fit fit;
+  };
+
+  // Rounds of a fixed number of tries, after which all threads go on from the best height: so the result does not
+  // depend on their speed. Half of the rounds start from the best greedy order, the others from each of a list in turn.
   void RunOrderSearch(int max_idle_rounds) {
-    constexpr OrderRule kStarts[] = {OrderRule::kLoad, OrderRule::kLoadLength, OrderRule::kSize, OrderRule::kArea};
-    std::vector<std::unique_ptr<OrderSearch>> searches;
+    constexpr Start kStarts[] = {{OrderRule::kLoad, Fit::kFirst}, {OrderRule::kLoadLength, Fit::kFirst},
+                                 {OrderRule::kSize, Fit::kFirst}, {OrderRule::kLength, Fit::kBest},
+                                 {OrderRule::kArea, Fit::kFirst}, {OrderRule::kSizeLength, Fit::kFirst},
+                                 {OrderRule::kBegin, Fit::kBest}, {OrderRule::kEnd, Fit::kBest}};
+    std::vector<std::unique_ptr<OrderSearch>> searches(threads_ * (1 + std::size(kStarts)));
     int idle = 0;
-    for (int round = 0; idle < max_idle_rounds && !Done() && !OutOfTime(); ++round, ++idle) {
-      if (searches.empty()) {
-        for (unsigned k = 0; k < threads_; ++k) {
-          searches.push_back(
-              std::make_unique<OrderSearch>(instance_, MakeOrder(instance_, kStarts[k % 4]), options_.seed * 1000 + k));
-        }
+    for (std::size_t round = 0; idle < max_idle_rounds && !Done() && !OutOfTime(); ++round, ++idle) {
+      const std::size_t which = round % 2 == 0 ? 0 : 1 + round / 2 % std::size(kStarts);
+      for (unsigned k = 0; k < threads_; ++k) {
+        std::unique_ptr<OrderSearch>& search = searches[which * threads_ + k];
+        if (search) continue;
+        const Start start = which == 0 ? best_start_ : kStarts[which - 1];
+        search = std::make_unique<OrderSearch>(instance_, MakeOrder(instance_, start.rule), start.fit,
+                                               options_.seed * 1000 + which * threads_ + k);
       }
       // Halfway to the goal, or only just better where that was too much.
       const Bytes low = std::max(goal_, floor_);
-      const Bytes ceiling = idle % 2 == 0 ? low + (best_->height - 1 - low) / 2 : best_->height - 1;
+      const Bytes ceiling = idle / 2 % 2 == 0 ? low + (best_->height - 1 - low) / 2 : best_->height - 1;
       std::vector<std::optional<Packing>> found(threads_);
-      const auto work = [&](unsigned k) { found[k] = searches[k]->Run(ceiling, 50, [this] { return OutOfTime(); }); };
+      const auto work = [&](unsigned k) {
+        found[k] = searches[which * threads_ + k]->Run(ceiling, 50, [this] { return OutOfTime(); });
+      };
       {
         std::vector<std::jthread> threads;
         for (unsigned k = 1; k < threads_; ++k) threads.emplace_back(work, k);
@@ -160,6 +176,7 @@ class Solver {
   Bytes goal_ = 0;   // a height that ends the search
   Bytes floor_ = 0;  // no placement is lower: the bound, or more where a search has proven it
   bool has_capacity_ = false;
+  Start best_start_{OrderRule::kSize, Fit::kFirst};  // of the best greedy pass
   std::optional<Packing> best_;
   Clock::time_point reported_;
 };
