@@ -46,7 +46,8 @@ constexpr Recipe kRecipes[] = {
 
 class Portfolio {
  public:
-  Portfolio(const Instance& instance, std::uint64_t seed) : instance_(instance), seed_(seed) {
+  Portfolio(const Instance& instance, const ExactBudget& budget)
+      : instance_(instance), seed_(budget.seed), patient_(budget.patient) {
     peaks_.resize(instance.size());
     for (std::size_t i = 0; i < instance.size(); ++i) {
       instance.ForPieces(instance.blocks[i].first, instance.blocks[i].last, [&](Slots first, Slots last) {
@@ -64,12 +65,18 @@ class Portfolio {
     constexpr std::uint64_t kPenalties[] = {0, 1, 4, kAvoidSpare};
     constexpr double kNoises[] = {0, 0.005, 0.02, 0.05};
     if (!known) recipe.spare_penalty = kPenalties[random() % std::size(kPenalties)];
-    const double noise = known ? 0 : kNoises[random() % std::size(kNoises)];
+    // Now and then one strategy gets the time for many turns.
+    const bool patient = patient_ && number % 12 == 0 && number > 0;
+    if (patient) {
+      recipe = {First::kPreferredOfLowest, 4, number % 24 == 12 ? Preference::kWidthArea : Preference::kLoadWidth};
+    }
+    const double noise = known || patient ? 0 : kNoises[random() % std::size(kNoises)];
     ExactStrategy strategy{recipe.first, recipe.spare_penalty, PreferenceOf(recipe.preference)};
     Shuffle(strategy.preference, noise, random);
-    // Luby, Sinclair, Zuckerman 1993: 1 1 2 1 1 2 4 ...; now and then much longer.
-    const std::uint64_t luby = known ? 2 : std::uint64_t{1} << std::countr_zero(number + 1);
+    // Luby, Sinclair, Zuckerman 1993: 1 1 2 1 1 2 4 ...
+    const std::uint64_t luby = known ? 2 : std::uint64_t{1} << std::min(7, std::countr_zero(number + 1));
     const std::uint64_t whole_tree = instance_.size() <= 16 ? 20000 : 0;  // small enough to be searched to the end
+    if (patient) return {std::move(strategy), 1200 * instance_.size() * (1 + number / 24)};
     return {std::move(strategy), (3 * instance_.size() / 2 + 100) * luby + whole_tree};
   }
 
@@ -114,6 +121,7 @@ class Portfolio {
 
   const Instance& instance_;
   const std::uint64_t seed_;
+  const bool patient_;
   std::vector<Bytes> peaks_;
 };
 
@@ -121,7 +129,7 @@ class Portfolio {
 
 ExactResult SearchWithRestarts(const Instance& instance, Bytes ceiling, const ExactBudget& budget,
                                const std::function<bool()>& stop) {
-  const Portfolio portfolio(instance, budget.seed);
+  const Portfolio portfolio(instance, budget);
   const std::uint64_t end = budget.first_try + budget.tries;
   std::atomic<std::uint64_t> next{budget.first_try};
   std::atomic<std::uint64_t> decided{end};  // the lowest try that came to a result

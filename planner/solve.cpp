@@ -104,12 +104,14 @@ class Solver {
     for (int round = 0; round < rounds && !Done(); ++round) {
       Bytes low = std::max(goal_, floor_);
       bool first = true;
-      while (low < best_->height && !Done() && !OutOfTime() && (first || !has_capacity_)) {
+      const bool closes_in = !has_capacity_ || round % 4 == 3;  // the best height found is told, too
+      while (low < best_->height && !Done() && !OutOfTime() && (first || closes_in)) {
         const Bytes ceiling = first ? low : (low + (best_->height - low) / 2) / unit * unit;
         const std::uint64_t tries = std::uint64_t{12} << std::min(round, 20);
         const ExactResult result =
             SearchWithRestarts(instance_, std::min(ceiling, best_->height - 1),
-                               {first_try, tries, options_.seed, threads_}, [this] { return OutOfTime(); });
+                               {first_try, tries, options_.seed, threads_, options_.time_limit.has_value()},
+                               [this] { return OutOfTime(); });
         first = false;
         if (result.kind == ExactResult::Kind::kFound) {
           Offer(result.offsets, "exact");
