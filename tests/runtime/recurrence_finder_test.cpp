@@ -52,7 +52,7 @@ TEST_P(FinderTest, FindsTheIterationAndFollowsIt) {
   const FollowResult result = Follow(script, 100);
 
   ASSERT_FALSE(result.found.empty());
-  const Found& first = result.found.front();
+  const FoundPattern& first = result.found.front();
   EXPECT_LE(first.step, test.found_by_step);
   // One whole step, from its beginning.
   const Truth& begin = script.truths[first.pattern.first_block];

@@ -12,7 +12,7 @@
 
 namespace stalloc::runtime {
 
-struct Found {
+struct FoundPattern {
   Pattern pattern;
   std::size_t at = 0;  // observations seen
   int step = 0;        // in which it was found
@@ -26,7 +26,7 @@ struct StepResult {
 };
 
 struct FollowResult {
-  std::vector<Found> found;  // each pattern that differs from the one before
+  std::vector<FoundPattern> found;  // each pattern that differs from the one before
   std::map<int, StepResult> steps;
 
   double Right(int first_step, int last_step) const { return Share(first_step, last_step, &StepResult::right); }

@@ -60,9 +60,9 @@ TEST_P(TraceTest, IsFollowed) {
   const FollowResult result = Follow(script, 1000);
 
   ASSERT_FALSE(result.found.empty());
-  const Found& first = result.found.front();
+  const FoundPattern& first = result.found.front();
   EXPECT_LE(first.step, test.found_by_step);
-  for (const Found& found : result.found) {
+  for (const FoundPattern& found : result.found) {
     const Truth& begin = script.truths[found.pattern.first_block];
     const Truth& end = script.truths[found.pattern.last_block];
     EXPECT_EQ(begin.name, 1u) << "starts within step " << begin.step;
