@@ -1,5 +1,6 @@
 // Memory in stream order: reuse, growth, trimming, attributes, crossed frees.
 #include <limits>
+#include <random>
 
 #include "simulated_device.h"
 
@@ -123,7 +124,7 @@ TEST_F(Pools, FreesMayCross) {
 TEST_F(Pools, AUsersPoolIsApart) {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = LocationOf(0);
   CUmemoryPool own = nullptr;
   ASSERT_EQ(cuMemPoolCreate(&own, &properties), CUDA_SUCCESS);
   CUdeviceptr block = 0;
@@ -136,6 +137,37 @@ TEST_F(Pools, AUsersPoolIsApart) {
   EXPECT_EQ(cuMemFreeAsync(block, nullptr), CUDA_SUCCESS) << "blocks outlive the pool's handle";
   EXPECT_EQ(cuMemPoolDestroy(pool_), CUDA_ERROR_INVALID_VALUE) << "the default pool stays";
   EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
+}
+
+// Blocks made on one stream, used there, freed on another that waits for it: whatever the seed, nobody reads another
+// block's tag.
+TEST_F(Pools, AnOrderedProgramNeverSeesACorruption) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    Reset({.seed = seed});
+    ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+    ASSERT_EQ(cuDevicePrimaryCtxRetain(&context_, 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    std::mt19937 random(seed);
+    const CUstream streams[] = {MakeStream(), MakeStream(), MakeStream(CU_STREAM_DEFAULT), CU_STREAM_LEGACY};
+    const CUevent event = MakeEvent();
+    for (std::uint64_t tag = 1; tag <= 300; ++tag) {
+      const CUstream user = streams[random() % 4], freer = streams[random() % 4];
+      const std::size_t size = 512 * (1 + random() % 9000);
+      const CUdeviceptr block = AllocateAsync(size, user);
+      simcudaWriteTag(user, block, size, tag);
+      simcudaReadTag(user, block, size, tag);
+      ASSERT_EQ(cuEventRecord(event, user), CUDA_SUCCESS);
+      ASSERT_EQ(cuStreamWaitEvent(freer, event, 0), CUDA_SUCCESS);
+      simcudaReadTag(freer, block, size, tag);
+      ASSERT_EQ(cuMemFreeAsync(block, freer), CUDA_SUCCESS);
+      if (random() % 20 == 0) {
+        ASSERT_EQ(cuStreamSynchronize(user), CUDA_SUCCESS);
+      }
+    }
+    ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    ASSERT_EQ(simcudaCorruptions(), 0u) << "seed " << seed << ": " << FirstCorruption();
+    ASSERT_EQ(simcudaPhysicalBytes(0), 0u);
+  }
 }
 
 TEST_F(Pools, OutOfMemoryDoesNotStick) {

@@ -38,10 +38,16 @@ class SimulatedDevice : public ::testing::Test {
     return address;
   }
 
+  static CUmemLocation LocationOf(int device) {
+    CUmemLocation location{};
+    location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    location.id = device;
+    return location;
+  }
   static CUmemAllocationProp OnDevice(int device = 0) {
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    properties.location = LocationOf(device);
     return properties;
   }
   static CUmemGenericAllocationHandle CreatePages(std::size_t count, int device = 0) {
@@ -57,7 +63,7 @@ class SimulatedDevice : public ::testing::Test {
   }
   static CUresult Allow(CUdeviceptr address, std::size_t pages, int device = 0,
                         CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
-    const CUmemAccessDesc description{{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, flags};
+    const CUmemAccessDesc description{LocationOf(device), flags};
     return cuMemSetAccess(address, pages * kPage, &description, 1);
   }
   static std::string FirstCorruption() {

@@ -120,7 +120,7 @@ TEST_F(VirtualMemory, AddressRangeIsTheSingleMapping) {
 TEST_F(VirtualMemory, AccessNeedsMappingAndPermission) {
   const CUdeviceptr base = Reserve(1);
   ASSERT_EQ(cuMemMap(base, kPage, 0, CreatePages(1), 0), CUDA_SUCCESS);
-  const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  const CUmemLocation location = LocationOf(0);
   unsigned long long flags = ~0ull;
   ASSERT_EQ(cuMemGetAccess(&flags, &location, base), CUDA_SUCCESS);
   EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);

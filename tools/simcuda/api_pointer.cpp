@@ -57,7 +57,7 @@ AddressInfo Describe(Machine& machine, CUdeviceptr address) {
 
 template <typename Value>
 CUresult Put(void* data, Value value) {
-  std::memcpy(data, &value, sizeof(value));
+  std::memcpy(data, &value, sizeof(Value));
   return CUDA_SUCCESS;
 }
 

@@ -17,9 +17,9 @@ extern "C" {
 namespace stalloc::simcuda {
 
 void (*const kFunctionPointers[])() = {
-#define SIMCUDA_FUNCTION(symbol, name, since, checks, cost_ns) &symbol,
-#define SIMCUDA_STREAM_FUNCTION(symbol, name, since, checks, cost_ns) &symbol, &symbol##_ptsz,
-#define SIMCUDA_SYNCHRONOUS_FUNCTION(symbol, name, since, checks, cost_ns) &symbol, &symbol##_ptds,
+#define SIMCUDA_FUNCTION(symbol, name, since, checks, cost_ns) &(symbol),
+#define SIMCUDA_STREAM_FUNCTION(symbol, name, since, checks, cost_ns) &(symbol), &symbol##_ptsz,
+#define SIMCUDA_SYNCHRONOUS_FUNCTION(symbol, name, since, checks, cost_ns) &(symbol), &symbol##_ptds,
 #include "entry_points.def"
 };
 

@@ -76,7 +76,7 @@ CUresult Pool::Allocate(const std::shared_ptr<Stream>& stream, std::uint64_t siz
   }
 }
 
-void Pool::Free(CUdeviceptr address, std::uint64_t size_bytes, Fence fence) {
+void Pool::Free(CUdeviceptr address, std::uint64_t size_bytes, const Fence& fence) {
   const std::uint64_t held = RoundUp(size_bytes, kBlockUnitBytes);
   used_bytes_ -= held;
   FreeBlock block{held, {}};

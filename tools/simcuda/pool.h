@@ -26,7 +26,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   CUresult Allocate(const std::shared_ptr<Stream>& stream, std::uint64_t size_bytes, CUdeviceptr* address);
   // The block at `address` may be used again after `fence`.
-  void Free(CUdeviceptr address, std::uint64_t size_bytes, Fence fence);
+  void Free(CUdeviceptr address, std::uint64_t size_bytes, const Fence& fence);
 
   // Gives free pages back whose last use has executed, until no more than `keep_bytes` are held.
   void TrimTo(std::uint64_t keep_bytes);

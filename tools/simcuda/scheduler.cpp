@@ -152,9 +152,9 @@ void Scheduler::WaitForStream(Stream& stream) {
 }
 
 void Scheduler::WaitForContext(Context& context) {
-  const std::vector<std::shared_ptr<Stream>> streams = context.streams;
   std::vector<Fence> fences;
-  for (const std::shared_ptr<Stream>& stream : streams) fences.push_back(stream->Here());
+  fences.reserve(context.streams.size() + 1);
+  for (const std::shared_ptr<Stream>& stream : context.streams) fences.push_back(stream->Here());
   if (context.legacy != nullptr) fences.push_back(context.legacy->Here());
   for (const Fence& fence : fences) Wait(fence);
 }

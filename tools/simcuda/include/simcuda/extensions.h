@@ -1,7 +1,8 @@
 /* What a test or tool can ask of the simulated device beyond CUDA's own interface.
  *
  * Plain C, exported by the shared libcuda.so.1 of simcuda and present in the static library. Every function may be
- * called from any thread, before cuInit too; none of them counts as a CUDA call.
+ * called from any thread. Those that queue work follow the rules of a kernel launch: they need cuInit and a stream, and
+ * are counted and made to fail under the name simcudaLaunch. The others need nothing and count as no call.
  *
  * Device memory holds *tags*, not bytes: a write labels a range, a read compares the label. Work on a stream does so
  * when it executes, which is later than when it is queued. Memory that is reused too early therefore shows as a read

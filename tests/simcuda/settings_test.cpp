@@ -1,0 +1,45 @@
+// The environment variables of the simulated device.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "simcuda/device.h"
+
+namespace stalloc::simcuda {
+namespace {
+
+class Environment : public ::testing::Test {
+ protected:
+  ~Environment() override {
+    for (const char* name : {"SIMCUDA_DEVICES", "SIMCUDA_MEMORY", "SIMCUDA_SEED", "SIMCUDA_LAG"}) unsetenv(name);
+  }
+};
+
+TEST_F(Environment, ChoosesTheDevices) {
+  setenv("SIMCUDA_DEVICES", "4", 1);
+  setenv("SIMCUDA_MEMORY", "24GiB", 1);
+  setenv("SIMCUDA_SEED", "7", 1);
+  setenv("SIMCUDA_LAG", "0", 1);
+  const Config config = ConfigFromEnvironment();
+  EXPECT_EQ(config.device_count, 4);
+  EXPECT_EQ(config.memory_bytes, std::uint64_t{24} << 30);
+  EXPECT_EQ(config.seed, 7u);
+  EXPECT_EQ(config.max_pending, 0u);
+  setenv("SIMCUDA_MEMORY", "1048576", 1);
+  EXPECT_EQ(ConfigFromEnvironment().memory_bytes, 1048576u);
+}
+
+TEST_F(Environment, WhatIsNoNumberKeepsTheDefault) {
+  setenv("SIMCUDA_DEVICES", "99", 1);
+  setenv("SIMCUDA_MEMORY", "plenty", 1);
+  setenv("SIMCUDA_SEED", "7 or 8", 1);
+  setenv("SIMCUDA_LAG", "", 1);
+  const Config config = ConfigFromEnvironment(), defaults;
+  EXPECT_EQ(config.device_count, defaults.device_count);
+  EXPECT_EQ(config.memory_bytes, defaults.memory_bytes);
+  EXPECT_EQ(config.seed, defaults.seed);
+  EXPECT_EQ(config.max_pending, defaults.max_pending);
+}
+
+}  // namespace
+}  // namespace stalloc::simcuda
