@@ -4,9 +4,8 @@
 // nothing left can lie below it (after MiniMalloc, Moffitt, ASPLOS 2023). So the state is a skyline: per slot a floor
 // below which nothing more can be put, and for each block left the lowest offset at which it can still come. What cuts
 // the tree:
-//   - a slot whose floor and remaining blocks do not fit below the ceiling ends the branch; a block that was tried at
-//   its
-//     place and failed there comes higher, which raises floors and so ends branches without trying them;
+//   - a slot whose floor and remaining blocks do not fit below the ceiling ends the branch; a block that was tried
+//     at its place and failed there comes higher, which raises floors and so ends branches without trying them;
 //   - a block is placed only where nothing left could still come to lie below it (it could be pushed down);
 //   - of blocks that live alike, the larger one lies below where they touch, and equal ones are tried once;
 //   - where no block left crosses from one slot to the next, the two sides are searched apart.
