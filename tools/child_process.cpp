@@ -1,5 +1,6 @@
 #include "tools/child_process.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -8,9 +9,12 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "tools/failure.h"
+#include "tools/temporary_folder.h"
 
 namespace stalloc::tools {
 namespace {
@@ -57,6 +61,13 @@ ChildEnd WaitFor(pid_t child, const sigset_t& waited) {
   }
 }
 
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 }  // namespace
 
 ChildEnd RunChild(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
@@ -94,6 +105,31 @@ int EndAs(const ChildEnd& end) {
   ::signal(end.signal, SIG_DFL);
   ::raise(end.signal);
   return end.exit_code;  // the signal did not end this process
+}
+
+ChildOutput CaptureChild(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+  const TemporaryFolder folder;  // files, not pipes: neither side can block the other
+  const std::string output = folder.Path("out");
+  const std::string errors = folder.Path("err");
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT, 0600);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, command.front().c_str(), &files, nullptr, Pointers(command).data(),
+                                   Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&files);
+  ChildOutput result;
+  if (error != 0) return result;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.started = true;
+  result.exit_code = EndFromStatus(status).exit_code;
+  result.output = ReadAll(output);
+  result.errors = ReadAll(errors);
+  return result;
 }
 
 }  // namespace stalloc::tools

@@ -19,9 +19,9 @@ int EndWith(ExitCode code, const char* message) {
   return static_cast<int>(code);
 }
 
-// Takes "--" and what follows it off a `run` command line: the options of the command that is run are none of ours.
+// Takes "--" and what follows it off a `run` or `doctor` command line: the options of that command are none of ours.
 std::vector<std::string> TakeBehindDashes(int* argc, char** argv) {
-  if (*argc < 2 || std::strcmp(argv[1], "run") != 0) return {};
+  if (*argc < 2 || (std::strcmp(argv[1], "run") != 0 && std::strcmp(argv[1], "doctor") != 0)) return {};
   char** const end = argv + *argc;
   char** const dashes = std::find_if(argv + 2, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
   if (dashes == end) return {};
@@ -44,6 +44,7 @@ int Main(int argc, char** argv) {
   stalloc::tools::AddPlanVerb(app, &exit_code);
   stalloc::tools::AddShowVerb(app, &exit_code);
   stalloc::tools::AddReplayVerb(app, &exit_code);
+  stalloc::tools::AddDoctorVerb(app, behind_dashes, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -3,11 +3,8 @@
 // Every block is written when it is allocated and read before it is freed, in the order of its streams, so that memory
 // that two blocks share, or that is reused before its last read has executed, is seen.
 #include <cuda.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <unordered_map>
 
@@ -20,12 +17,12 @@
 #include "tools/failure.h"
 #include "tools/replay.h"
 #include "tools/step_counter.h"
+#include "tools/temporary_folder.h"
 #include "tools/text.h"
 
 namespace stalloc::tools {
 namespace {
 
-namespace fs = std::filesystem;
 using planner::TraceEvent;
 using runtime::DeviceMemory;
 
@@ -70,27 +67,6 @@ class SimulatedDevice {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   std::vector<CUstream> streams_;
-};
-
-// A file name that is nobody else's; the file is gone in the end.
-class TemporaryPlan {
- public:
-  TemporaryPlan() {
-    std::string pattern = (fs::temp_directory_path() / "stalloc_replay.XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw Failure(ExitCode::kInternal, pattern + ": cannot be created");
-    folder_ = pattern;
-  }
-  ~TemporaryPlan() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  TemporaryPlan(const TemporaryPlan&) = delete;
-  TemporaryPlan& operator=(const TemporaryPlan&) = delete;
-
-  std::string path() const { return (folder_ / "plan").string(); }
-
- private:
-  fs::path folder_;
 };
 
 class Replay {
@@ -180,8 +156,8 @@ class Replay {
 }  // namespace
 
 std::vector<ReplayResult> ReplayStalloc(const planner::Trace& trace, const StallocReplayOptions& options) {
-  const TemporaryPlan temporary;
-  const std::string plan_path = options.plan_path.empty() ? temporary.path() : options.plan_path;
+  const TemporaryFolder temporary;
+  const std::string plan_path = options.plan_path.empty() ? temporary.Path("plan") : options.plan_path;
   std::vector<ReplayResult> results;
   for (unsigned run = 1; run <= options.runs; ++run) {
     results.push_back(Replay(trace, options, plan_path).Run());

@@ -1,12 +1,9 @@
 // stalloc run: a command with libstalloc.so preloaded, and with the settings that the options name.
 //
 // The options are the rows of the runtime's table of settings: --memory-limit is STALLOC_MEMORY_LIMIT, and so on.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <memory>
@@ -15,6 +12,7 @@
 
 #include "runtime/settings.h"
 #include "tools/child_process.h"
+#include "tools/environment.h"
 #include "tools/preload.h"
 #include "tools/verbs.h"
 
@@ -47,12 +45,6 @@ std::string AbsoluteIfFile(const SettingOption& option) {
   return option.setting.form == "FILE" ? fs::absolute(option.value).string() : option.value;
 }
 
-void SetVariable(std::vector<std::string>* environment, const std::string& name, const std::string& value) {
-  const std::string start = name + "=";
-  std::erase_if(*environment, [&](const std::string& entry) { return entry.starts_with(start); });
-  environment->push_back(start + value);
-}
-
 std::vector<std::string> ChosenSettings(const RunOptions& options) {
   std::vector<std::string> chosen;
   for (const SettingOption& option : options.settings) {
@@ -75,16 +67,14 @@ void CheckSettings(const std::vector<std::string>& chosen) {
 std::vector<std::string> ChildEnvironment(const RunOptions& options) {
   const std::vector<std::string> chosen = ChosenSettings(options);
   CheckSettings(chosen);
-  std::vector<std::string> environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  std::vector<std::string> environment = CurrentEnvironment();
   for (const std::string& setting : chosen) {
     const std::size_t equals = setting.find('=');
     SetVariable(&environment, setting.substr(0, equals), setting.substr(equals + 1));
   }
   const fs::path library = options.library.empty() ? FindLibrary() : fs::absolute(options.library);
   if (!fs::is_regular_file(library)) throw Failure(ExitCode::kInternal, library.string() + ": no such library");
-  const char* preloads = std::getenv("LD_PRELOAD");
-  SetVariable(&environment, "LD_PRELOAD", PrependPreload(library, preloads == nullptr ? "" : preloads));
+  SetVariable(&environment, "LD_PRELOAD", PrependPreload(library, Variable("LD_PRELOAD")));
   return environment;
 }
 

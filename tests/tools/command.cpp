@@ -1,83 +1,37 @@
 #include "command.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
+
+#include "tools/child_process.h"
+#include "tools/environment.h"
 
 namespace stalloc::tools {
 namespace {
 
-namespace fs = std::filesystem;
-
-fs::path NewFolder() {
-  std::string pattern = (fs::temp_directory_path() / "stalloc_test.XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  return pattern;
-}
-
-std::string ReadFile(const fs::path& path) {
+std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   content << file.rdbuf();
   return content.str();
 }
 
-std::vector<char*> Pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 }  // namespace
 
 Ended RunWords(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
-  const fs::path folder = NewFolder();
-  std::vector<std::string> variables = environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string name = std::string(*entry).substr(0, std::string(*entry).find('=') + 1);
-    bool replaced = false;
-    for (const std::string& variable : environment) replaced = replaced || variable.starts_with(name);
-    if (!replaced) variables.emplace_back(*entry);
+  std::vector<std::string> variables = CurrentEnvironment();
+  for (const std::string& variable : environment) {
+    const std::size_t equals = variable.find('=');
+    SetVariable(&variables, variable.substr(0, equals), variable.substr(equals + 1));
   }
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, (folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, (folder / "err").c_str(), O_WRONLY | O_CREAT, 0600);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, words.front().c_str(), &files, nullptr, Pointers(words).data(),
-                                   Pointers(variables).data());
-  posix_spawn_file_actions_destroy(&files);
-  Ended ended;
-  if (error != 0) {
-    ended.exit_code = -1;
-    ended.errors = "cannot start " + words.front();
-  } else {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ended.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    ended.output = ReadFile(folder / "out");
-    ended.errors = ReadFile(folder / "err");
-  }
-  fs::remove_all(folder);
-  return ended;
+  const ChildOutput child = CaptureChild(words, variables);
+  if (!child.started) return {-1, "", "cannot start " + words.front()};
+  return {child.exit_code, child.output, child.errors};
 }
 
 Ended RunStalloc(std::vector<std::string> arguments, const std::vector<std::string>& environment) {
   arguments.insert(arguments.begin(), STALLOC_COMMAND);
   return RunWords(arguments, environment);
-}
-
-CommandTest::CommandTest() : folder_(NewFolder()) {}
-CommandTest::~CommandTest() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 std::string CommandTest::Write(const std::string& name, const std::string& content) const {

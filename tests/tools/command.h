@@ -3,9 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "tools/temporary_folder.h"
 
 namespace stalloc::tools {
 
@@ -24,15 +25,12 @@ Ended RunStalloc(std::vector<std::string> arguments, const std::vector<std::stri
 // A test with an empty folder of its own, gone afterwards.
 class CommandTest : public ::testing::Test {
  protected:
-  CommandTest();
-  ~CommandTest() override;
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Path(const std::string& name) const { return folder_.Path(name); }
   std::string Write(const std::string& name, const std::string& content) const;  // returns the path
   static std::string Read(const std::string& path);
 
  private:
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
 };
 
 // Six blocks, 40 bytes live at most, packed without a gap only by a planner that looks ahead.

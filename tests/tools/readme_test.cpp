@@ -22,7 +22,7 @@ TEST(Readme, HasTheTableOfSettings) {
 }
 
 TEST(Readme, NamesEveryVerb) {
-  for (const char* verb : {"run", "plan", "show", "replay"}) {
+  for (const char* verb : {"run", "plan", "show", "replay", "doctor"}) {
     EXPECT_NE(Readme().find(std::string("stalloc ") + verb), std::string::npos) << verb;
   }
 }

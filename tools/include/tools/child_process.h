@@ -1,4 +1,5 @@
-// A command run in the place of this process: same terminal, same signals, same end.
+// Commands run as children: in the place of this process (same terminal, same signals, same end), or for what they
+// print.
 #pragma once
 
 #include <string>
@@ -19,5 +20,15 @@ ChildEnd RunChild(const std::vector<std::string>& command, const std::vector<std
 // Ends this process as the child ended: by the same signal, so that whoever waits for it sees that, or by returning the
 // exit code.
 int EndAs(const ChildEnd& end);
+
+struct ChildOutput {
+  bool started = false;
+  int exit_code = 0;  // 128 + n if signal n ended it
+  std::string output;
+  std::string errors;
+};
+
+// Runs `command` (found along PATH) with nothing to read, and waits for it.
+ChildOutput CaptureChild(const std::vector<std::string>& command, const std::vector<std::string>& environment);
 
 }  // namespace stalloc::tools

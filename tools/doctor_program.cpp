@@ -1,0 +1,158 @@
+// `stalloc doctor`: settings, frameworks, and the command that is to be run.
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/settings.h"
+#include "tools/child_process.h"
+#include "tools/doctor.h"
+#include "tools/environment.h"
+
+namespace stalloc::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Level = Finding::Level;
+
+// What decides whether a framework's requests for tensors reach CUDA one by one. Preloading sets the variables where
+// the user has set none of them.
+struct Framework {
+  const char* package;
+  std::vector<const char*> variables;
+  const char* needed;  // a part of the value without which they do not
+};
+
+const std::vector<Framework>& KnownFrameworks() {
+  static const std::vector<Framework> kFrameworks = {
+      {"torch", {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}, "backend:cudaMallocAsync"},
+      {"jax", {"XLA_PYTHON_CLIENT_ALLOCATOR"}, "cuda_async"},
+      {"tensorflow", {"TF_GPU_ALLOCATOR"}, "cuda_malloc_async"},
+      {"cupy", {}, ""},
+      {"numba", {}, ""},
+  };
+  return kFrameworks;
+}
+
+// Prints {"package": "version"} for those that are installed, without importing them.
+std::string VersionScript() {
+  std::string names;
+  for (const Framework& framework : KnownFrameworks()) names += std::string("'") + framework.package + "',";
+  return "import importlib.metadata as m, json\n"
+         "v = {}\n"
+         "for n in (" +
+         names +
+         "):\n"
+         "    for d in (n, n + '-cuda13x', n + '-cuda12x'):\n"
+         "        try: v.setdefault(n, m.version(d))\n"
+         "        except m.PackageNotFoundError: pass\n"
+         "print(json.dumps(v))\n";
+}
+
+Findings ExamineFramework(const Framework& framework, const std::string& version) {
+  for (const char* variable : framework.variables) {
+    const std::string value = Variable(variable);
+    if (value.empty() || value.find(framework.needed) != std::string::npos) continue;
+    return {{Level::kProblem, framework.package,
+             version + ": " + variable + "=" + value + " keeps its tensors' requests from CUDA; unset it, or add " +
+                 framework.needed}};
+  }
+  return {{Level::kOk, framework.package, version}};
+}
+
+fs::path FindOnPath(const std::string& command) {
+  if (command.find('/') != std::string::npos) return command;
+  std::istringstream folders(Variable("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path candidate = fs::path(folder.empty() ? "." : folder) / command;
+    if (::access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate)) return candidate;
+  }
+  return {};
+}
+
+// Why the dynamic linker would not preload anything into the executable; empty if it would.
+std::string WhyNotPreloadable(const fs::path& path, std::ifstream& file) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0) {
+    return "runs with another user's rights: preloading is refused";
+  }
+  Elf64_Ehdr header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  if (!file || header.e_ident[EI_CLASS] != ELFCLASS64) return "is no 64-bit program";
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + i * header.e_phentsize));
+    file.read(reinterpret_cast<char*>(&segment), sizeof segment);
+    if (file && segment.p_type == PT_INTERP) return {};
+  }
+  return "is statically linked: nothing can be preloaded into it";
+}
+
+Findings ExamineExecutable(const fs::path& path, int scripts_left) {
+  std::ifstream file(path, std::ios::binary);
+  char start[2] = {};
+  file.read(start, sizeof start);
+  if (!file) return {{Level::kProblem, "command", path.string() + " cannot be read"}};
+  if (std::memcmp(start, "#!", 2) == 0 && scripts_left > 0) {
+    std::string line, interpreter, argument;
+    std::getline(file, line);
+    std::istringstream(line) >> interpreter >> argument;
+    if (fs::path(interpreter).filename() == "env" && !argument.empty()) interpreter = FindOnPath(argument);
+    return ExamineExecutable(interpreter, scripts_left - 1);
+  }
+  file.seekg(0);
+  const std::string reason = WhyNotPreloadable(path, file);
+  if (!reason.empty()) return {{Level::kProblem, "command", path.string() + " " + reason}};
+  return {{Level::kOk, "command", path.string() + " can be preloaded into"}};
+}
+
+}  // namespace
+
+Findings ExamineSettings() {
+  Findings findings;
+  const std::vector<std::string> environment = CurrentEnvironment();
+  std::vector<const char*> block;
+  block.reserve(environment.size() + 1);
+  for (const std::string& entry : environment) {
+    if (entry.starts_with("STALLOC_")) findings.push_back({Level::kNote, "setting", entry});
+    block.push_back(entry.c_str());
+  }
+  block.push_back(nullptr);
+  std::vector<std::string> warnings;
+  const runtime::Settings settings = runtime::LoadSettings(block.data(), &warnings);
+  for (const std::string& warning : warnings) findings.push_back({Level::kNote, "setting", warning});
+  if (settings.disable) findings.push_back({Level::kProblem, "setting", "STALLOC_DISABLE turns everything off"});
+  if (findings.empty()) findings.push_back({Level::kOk, "settings", "all have their defaults"});
+
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "CUDA_MPS_PIPE_DIRECTORY", "LD_PRELOAD"}) {
+    const std::string value = Variable(name);
+    if (!value.empty()) findings.push_back({Level::kNote, "environment", std::string(name) + "=" + value});
+  }
+  return findings;
+}
+
+Findings ExamineFrameworks(const std::string& python) {
+  const ChildOutput child = CaptureChild({python, "-c", VersionScript()}, CurrentEnvironment());
+  if (!child.started || child.exit_code != 0) return {{Level::kNote, "frameworks", python + " does not run"}};
+  const nlohmann::json versions = nlohmann::json::parse(child.output, nullptr, false);
+  Findings findings;
+  for (const Framework& framework : KnownFrameworks()) {
+    if (!versions.is_object() || !versions.contains(framework.package)) continue;
+    for (Finding& finding : ExamineFramework(framework, versions.at(framework.package))) findings.push_back(finding);
+  }
+  if (findings.empty()) findings.push_back({Level::kNote, "frameworks", "none in " + python});
+  return findings;
+}
+
+Findings ExamineCommand(const std::string& command) {
+  const fs::path path = FindOnPath(command);
+  if (path.empty()) return {{Level::kProblem, "command", command + " is not on the search path"}};
+  constexpr int kScriptsOfScripts = 4;
+  return ExamineExecutable(path, kScriptsOfScripts);
+}
+
+}  // namespace stalloc::tools

@@ -1,0 +1,22 @@
+// The environment that a child process is given, as a list of "NAME=value".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stalloc::tools {
+
+// This process's own.
+std::vector<std::string> CurrentEnvironment();
+
+// Sets `name`, once, whatever it was.
+void SetVariable(std::vector<std::string>* environment, std::string_view name, std::string_view value);
+
+// Removes every variable whose name begins with `prefix`.
+void RemoveVariables(std::vector<std::string>* environment, std::string_view prefix);
+
+// This process's `name`; empty if it is not set.
+std::string Variable(const char* name);
+
+}  // namespace stalloc::tools
