@@ -202,17 +202,27 @@ bool DeviceMemory::TakePlanned(std::int32_t index, Granule granules, StreamIndex
   return false;
 }
 
+// A block that an earlier run made once and kept: known by its call site, its size and how many such came before it.
 bool DeviceMemory::TakePersistent(std::uint64_t size_bytes, std::uint64_t call_site, Granule granules,
                                   StreamIndex stream, Claim* claim) {
+  constexpr std::uint64_t kWarmIterations = 3;  // after these the program has made all that it keeps
+  if (plan_->matcher.IterationsSeen() >= kWarmIterations) plan_->persistent_left.store(0, std::memory_order_relaxed);
   const auto found = plan_->persistent.find(PlanInForce::PersistentKey(call_site, size_bytes));
-  if (found == plan_->persistent.end() || found->second.next == found->second.places.size()) return false;
-  --plan_->persistent_left;
-  return TakePlace(found->second.places[found->second.next++], granules, stream, claim);
+  if (found == plan_->persistent.end()) return false;
+  PlanInForce::Persistent& known = found->second;
+  const std::uint32_t occurrence = known.requests++;
+  if (known.next == known.places.size() || known.places[known.next].first != occurrence) return false;
+  plan_->persistent_left.fetch_sub(1, std::memory_order_relaxed);
+  return TakePlace(known.places[known.next++].second, granules, stream, claim);
 }
 
 // Memory that exists and needs nothing from the driver.
 bool DeviceMemory::TakeExisting(Granule granules, StreamIndex stream, Claim* claim) {
-  Found found = search_->Contiguous(granules, stream, MemorySearch::Waits::kNo);
+  const Granule from = plan_ ? plan_->online_from : 0;
+  Found found = search_->Contiguous(granules, stream, MemorySearch::Waits::kNo, from);
+  // While the program still makes what it will keep, the room below belongs to that.
+  if (!found && from != 0 && plan_->persistent_left.load(std::memory_order_relaxed) == 0)
+    found = search_->Contiguous(granules, stream, MemorySearch::Waits::kNo);
   if (!found && granules > kPageGranules) found = search_->KeptView(granules, stream, MemorySearch::Waits::kNo);
   if (!found) return false;
   Take(std::move(found), granules, stream, claim);
@@ -230,23 +240,27 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   };
   if (TakeExisting(granules, stream, claim)) return true;
 
-  Found grown = search_->Grow(granules, stream, plan_ ? plan_->online_from : 0);
+  const Granule from = plan_ ? plan_->online_from : 0;
+  Found grown = search_->Grow(granules, stream, from);
   const std::uint64_t live =
       std::max(counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes, counters_.peak_live_bytes);
   const std::uint64_t reserved = counters_.reserved_bytes + std::uint64_t{grown.new_pages} * kPageBytes;
-  const bool cheap = grown && static_cast<double>(reserved) <= static_cast<double>(live) * policy_.growth;
-  if (cheap && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
+  const bool cheap = grown && static_cast<double>(reserved) <= static_cast<double>(live) * policy_.growth + kPageBytes;
+  // A small block must not settle where the program's next weights will lie: a page of its own costs less than that.
+  const bool apart = !large && from != 0 && plan_->persistent_left.load(std::memory_order_relaxed) != 0;
+  if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
+  if (take(search_->Contiguous(granules, stream, Waits::kNo))) return true;
   if (large && take(search_->Exchange(granules, stream, Waits::kNo))) return true;
-  if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0))) return true;
+  if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
   // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
   if (multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0) {
     if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
-    if (large && take(search_->Stitch(granules, stream, Waits::kYes, 0))) return true;
+    if (large && take(search_->Stitch(granules, stream, Waits::kYes, 0, from))) return true;
   }
   if (large && grown.new_pages > 0) {
-    Found stitched = search_->Stitch(granules, stream, Waits::kNo, grown ? grown.new_pages - 1 : ~PageNumber{0});
+    Found stitched = search_->Stitch(granules, stream, Waits::kNo, grown ? grown.new_pages - 1 : ~PageNumber{0}, from);
     if (stitched && WithinLimit(stitched.new_pages)) return take(std::move(stitched));
   }
   return WithinLimit(grown.new_pages) && take(std::move(grown));
@@ -278,11 +292,11 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::o
     }
     if (plan_) {
       const std::int32_t index = plan_->matcher.Match(size_bytes, 0, call_site);
+      if (call_site != 0 && plan_->persistent_left.load(std::memory_order_relaxed) != 0)
+        planned = TakePersistent(size_bytes, call_site, granules, who.effective, &claim);
       if (index >= 0) {
         ++counters_.matched_requests;
-        planned = TakePlanned(index, granules, who.effective, &claim);
-      } else if (plan_->persistent_left > 0 && call_site != 0) {
-        planned = TakePersistent(size_bytes, call_site, granules, who.effective, &claim);
+        planned = planned || TakePlanned(index, granules, who.effective, &claim);
       }
     }
     taken = planned || TakeExisting(granules, who.effective, &claim);
@@ -494,7 +508,8 @@ void DeviceMemory::TakeSeen(std::vector<Seen>* seen, bool* lost) {
 bool DeviceMemory::WantsCallSite(std::uint64_t size_bytes) const noexcept {
   if (observing_.load(std::memory_order_relaxed)) return true;
   const PlanInForce* plan = plan_hint_.load(std::memory_order_acquire);
-  return plan != nullptr && !plan->matcher.Expects(size_bytes, 0);
+  if (plan == nullptr) return false;
+  return plan->persistent_left.load(std::memory_order_relaxed) != 0 || !plan->matcher.Expects(size_bytes, 0);
 }
 
 BlockPlace DeviceMemory::PlaceOf(CUdeviceptr address, const Block& block) const {

@@ -193,6 +193,11 @@ void DeviceMemory::RecordMarker(StreamIndex stream) {
     here = streams_.Here(stream);
   }
   if (Captures(driver_, handle)) return;
+  if (driver_.cuStreamQuery(handle) == CUDA_SUCCESS) {  // idle: nothing to mark
+    std::lock_guard lock(mutex_);
+    streams_.Pass(here.stream, here.position);
+    return;
+  }
   const CUevent event = NewEvent();
   if (event == nullptr) return;
   const CUresult result = driver_.cuEventRecord(event, handle);
@@ -365,13 +370,7 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
       std::lock_guard lock(mutex_);
       handle = streams_.HandleOf(stream);
     }
-    const CUevent event = NewEvent();
-    executed = event != nullptr && !Captures(driver_, handle) && driver_.cuEventRecord(event, handle) == CUDA_SUCCESS &&
-               driver_.cuEventQuery(event) == CUDA_SUCCESS;
-    if (event != nullptr) {
-      std::lock_guard lock(mutex_);
-      idle_events_.push_back(event);
-    }
+    executed = !Captures(driver_, handle) && driver_.cuStreamQuery(handle) == CUDA_SUCCESS;
   }
   // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
   // it.

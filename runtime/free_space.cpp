@@ -137,11 +137,9 @@ bool FreeSpace::AllFree(Run run) const noexcept {
   }
 }
 
-std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream) const noexcept {
+std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Granule from) const noexcept {
   const SizeIndex& sizes = sizes_[stream];
   int c = ClassOf(granules);
-  // The request's own class may hold smaller fragments; in every later class all of them are large enough.
-  const int own = c;
   while (c < kClasses) {
     const std::uint64_t word = sizes.bitmap[c >> 6] & (~std::uint64_t{0} << (c & 63));
     if (word == 0) {
@@ -149,16 +147,17 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream) cons
       continue;
     }
     c = (c & ~63) | std::countr_zero(word);
-    const Fragment* best = nullptr;
+    Run best{};
     for (Index i = sizes.head[c]; i != kNull; i = fragments_[i].next) {
       const Fragment& f = fragments_[i];
-      const Granule size = f.end - f.begin;
-      if (c == own && size < granules) continue;
-      if (best == nullptr || size < best->end - best->begin ||
-          (size == best->end - best->begin && f.begin < best->begin))
-        best = &f;
+      if (f.end < granules || f.end - granules < from) continue;
+      const Run run{std::max(f.begin, from), f.end};
+      // In the request's own class some are too small, and so may be what is left of one behind `from`.
+      if (run.length() < granules) continue;
+      if (best.end == 0 || run.length() < best.length() || (run.length() == best.length() && run.begin < best.begin))
+        best = run;
     }
-    if (best != nullptr) return Run{best->begin, best->end};
+    if (best.end != 0) return best;
     ++c;
   }
   return std::nullopt;

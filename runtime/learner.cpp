@@ -13,14 +13,25 @@ namespace {
 // that all looks together cost about as much as the last one.
 constexpr std::uint64_t kFirstLook = 256;
 
-// A plan that knows this share of the requests over four iterations is settled.
-constexpr double kSettled = 0.97;
+// A plan in force is judged by windows of two iterations' requests. It does well while it knows nearly all of them and
+// nearly all of those find their slot free; after two such windows it is settled and nothing is put down any more.
+constexpr double kKnown = 0.97;
+constexpr double kBusy = 0.03;
+constexpr int kGoodWindows = 2;
+
+// Where it has not done well after so many windows, its requests differ from iteration to iteration: it stays if it
+// serves at least this share of them, and is dropped otherwise, since serving online is cheaper than matching in vain.
+constexpr int kTrialWindows = 6;
+constexpr double kWorthwhile = 0.7;
 
 // A settled plan is checked at least this many requests apart; when this many checks in a row find less than kPoor of
-// the requests matched, the program has changed and is watched again.
+// the requests known, the program has changed and is watched again.
 constexpr std::uint64_t kCheckRequests = 2000;
 constexpr double kPoor = 0.6;
 constexpr int kPoorChecks = 3;
+
+// Without a plan after so many observations the program is left alone until it has made twice as many requests.
+constexpr std::uint64_t kPatience = std::uint64_t{1} << 17;
 
 }  // namespace
 
@@ -35,9 +46,8 @@ std::optional<std::string> Learner::StartFrom(const planner::Plan& plan) {
   if (!plan.device.empty() && plan.device != options_.device_name)
     return "it was made for a " + plan.device + ", this is a " + options_.device_name;
   if (!memory_.Install(PlanFrom(plan), DeviceMemory::When::kNow)) return "its views could not be mapped";
-  ++plans_in_force_;
-  period_ = plan.period;
-  planned_requests_in_pattern_ = plan.iteration.size();
+  // Watched for as long as any plan is on trial: it was made by another run.
+  BeginTrial(plan.period, plan.iteration.size());
   return std::nullopt;
 }
 
@@ -68,26 +78,62 @@ bool Learner::Watch() {
   if (seen_ < next_look_) return false;
   next_look_ = std::max(kFirstLook, seen_ + seen_ / 4);
 
-  const double matched = MatchedShare();
   if (awaiting_) {
-    if (memory_.awaiting_iteration() && requests_since_plan_ < 2 * planned_requests_in_pattern_) return false;
+    if (memory_.awaiting_iteration() && Window().requests < 2 * pattern_requests_) return false;
     awaiting_ = false;  // judged from here on
-    MarkChecked();
+    BeginWindow();
     return false;
   }
-  if (plans_in_force_ != 0 && matched >= kSettled && requests_since_plan_ >= 4 * planned_requests_in_pattern_) {
-    // The plan has held for several iterations: nothing is put down from here on.
-    memory_.SetObserving(false);
-    MarkChecked();
-    Forget();
-    return false;
-  }
+  if (pattern_requests_ != 0 && Judge()) return false;
   const std::optional<Pattern> pattern = finder_->Find();
-  if (!pattern || !Credible(*pattern)) return false;
-  // What repeats first is often a part of the iteration (a layer, a micro-batch). A longer period that repeats too is
-  // nearer the truth; the one in force already gives way to nothing else while it does well.
-  if (plans_in_force_ != 0 && matched >= kPoor && pattern->period <= period_ + period_ / 50) return false;
+  if (!pattern || !Credible(*pattern)) {
+    if (seen_ >= kPatience && pattern_requests_ == 0) LeaveAlone();
+    return false;
+  }
+  // What repeats first is often a part of the iteration (a layer, a micro-batch): a longer period that repeats too is
+  // nearer the truth. A plan that does well gives way to nothing else.
+  if (pattern_requests_ != 0 && doing_well_ && pattern->period <= period_ + period_ / 50) return false;
   return Adopt(*pattern);
+}
+
+// Looks at the plan in force once a window is full. Returns true if watching has ended.
+bool Learner::Judge() {
+  const Counts window = Window();
+  if (window.requests < 2 * pattern_requests_) return false;
+  BeginWindow();
+  ++windows_;
+  const auto requests = static_cast<double>(window.requests);
+  doing_well_ =
+      static_cast<double>(window.matched) >= kKnown * requests && static_cast<double>(window.busy) <= kBusy * requests;
+  good_windows_ = doing_well_ ? good_windows_ + 1 : 0;
+  if (good_windows_ >= kGoodWindows) {
+    Settle();
+    return true;
+  }
+  if (windows_ < kTrialWindows) return false;
+  if (static_cast<double>(window.planned) >= kWorthwhile * requests) {
+    Settle();
+  } else {
+    LogInfo("device " + std::to_string(memory_.ordinal()) +
+            ": iterations differ too much to be planned; serving online");
+    memory_.Install(nullptr, DeviceMemory::When::kNow);
+    pattern_requests_ = 0;
+    LeaveAlone();
+  }
+  return true;
+}
+
+void Learner::Settle() {
+  memory_.SetObserving(false);
+  BeginWindow();
+  Forget();
+}
+
+void Learner::LeaveAlone() {
+  memory_.SetObserving(false);
+  const MemoryCounters counters = memory_.Counters();
+  resume_at_ = 2 * (counters.planned_requests + counters.online_requests);
+  Forget();
 }
 
 // Most of an iteration's blocks die within the iteration or the next. Where they do not, what repeats is a part of it:
@@ -99,52 +145,68 @@ bool Learner::Credible(const Pattern& pattern) const {
 }
 
 bool Learner::Adopt(const Pattern& pattern) {
-  MadePlan made = MakePlan({pattern, blocks_, memory_, options_.deadline_ms});
+  const PlanRequest request{pattern, blocks_, memory_, options_.deadline_ms};
+  MadePlan made = MakePlan(request);
   if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) {
     LogWarn("a plan could not be put in force: its views could not be mapped");
     return false;
   }
   ++plans_made_;
-  ++plans_in_force_;
+  BeginTrial(pattern.period, pattern.requests.size());
   awaiting_ = true;
-  period_ = pattern.period;
-  planned_requests_in_pattern_ = pattern.requests.size();
-  MarkChecked();
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + made.report);
   if (!options_.plan_path.empty()) {
-    made.kept.program = options_.program;
-    made.kept.device = options_.device_name;
-    made.kept.device_ordinal = static_cast<std::uint32_t>(memory_.ordinal());
-    if (const auto error = planner::WritePlanFile(options_.plan_path, made.kept))
+    // For the next run; nobody waits for it.
+    planner::Plan kept = MakeKeptPlan({pattern, blocks_, memory_, options_.kept_deadline_ms});
+    kept.program = options_.program;
+    kept.device = options_.device_name;
+    kept.device_ordinal = static_cast<std::uint32_t>(memory_.ordinal());
+    if (const auto error = planner::WritePlanFile(options_.plan_path, kept))
       LogWarn("the plan could not be kept: " + error->Text());
   }
   return true;
 }
 
-// The share of requests since the plan was put in force, or was last checked, that it knew.
-double Learner::MatchedShare() {
-  const MemoryCounters counters = memory_.Counters();
-  requests_since_plan_ = counters.planned_requests + counters.online_requests - checked_requests_;
-  if (requests_since_plan_ == 0) return 0.0;
-  return static_cast<double>(counters.matched_requests - checked_matched_) / static_cast<double>(requests_since_plan_);
+void Learner::BeginTrial(std::int64_t period, std::uint64_t requests) {
+  period_ = period;
+  pattern_requests_ = requests;
+  doing_well_ = true;  // until a window says otherwise
+  windows_ = 0;
+  good_windows_ = 0;
+  poor_checks_ = 0;
+  BeginWindow();
 }
 
-void Learner::MarkChecked() {
+Learner::Counts Learner::Now() const {
   const MemoryCounters counters = memory_.Counters();
-  checked_requests_ = counters.planned_requests + counters.online_requests;
-  checked_matched_ = counters.matched_requests;
+  return {counters.planned_requests + counters.online_requests, counters.matched_requests, counters.slot_busy,
+          counters.planned_requests};
 }
 
-// While a settled plan is in force nothing is put down. If the program no longer does what was planned, it is watched
-// again; the plan stays until there is a better one.
+void Learner::BeginWindow() { window_start_ = Now(); }
+
+Learner::Counts Learner::Window() const {
+  const Counts now = Now();
+  return {now.requests - window_start_.requests, now.matched - window_start_.matched, now.busy - window_start_.busy,
+          now.planned - window_start_.planned};
+}
+
+// While nothing is put down. If the program no longer does what was planned, it is watched again; the plan stays until
+// there is a better one.
 void Learner::Check() {
-  const double matched = MatchedShare();
-  if (requests_since_plan_ < kCheckRequests) return;
-  MarkChecked();
-  poor_checks_ = matched >= kPoor ? 0 : poor_checks_ + 1;
+  if (pattern_requests_ == 0) {
+    if (Now().requests >= resume_at_) memory_.SetObserving(true);
+    return;
+  }
+  const Counts window = Window();
+  if (window.requests < std::max(kCheckRequests, pattern_requests_)) return;
+  BeginWindow();
+  poor_checks_ =
+      static_cast<double>(window.matched) >= kPoor * static_cast<double>(window.requests) ? 0 : poor_checks_ + 1;
   if (poor_checks_ < kPoorChecks) return;
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": the program has changed; watching it again");
-  poor_checks_ = 0;
+  BeginTrial(period_, pattern_requests_);
+  doing_well_ = false;
   memory_.SetObserving(true);
 }
 

@@ -8,7 +8,7 @@
 namespace stalloc::runtime {
 
 namespace {
-constexpr auto kPause = std::chrono::milliseconds(20);
+constexpr auto kPause = std::chrono::milliseconds(10);
 }
 
 void LearningThread::Add(Learner* learner, CUcontext context) {

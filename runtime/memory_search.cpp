@@ -36,14 +36,14 @@ bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
   return usable && reached == run.end;
 }
 
-Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits) const {
-  std::optional<Run> best = space_.BestFit(granules, kNoStream);
+Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
+  std::optional<Run> best = space_.BestFit(granules, kNoStream, from);
   if (stream != kNoStream) {
-    const std::optional<Run> own = space_.BestFit(granules, stream);
+    const std::optional<Run> own = space_.BestFit(granules, stream, from);
     if (own && (!best || own->length() < best->length())) best = own;
   }
   // Rooms of several streams side by side, or of a stream that this one is ordered behind.
-  if (!best && (streams_.count() > 1 || waits == Waits::kYes))
+  if (!best && from == 0 && (streams_.count() > 1 || waits == Waits::kYes))
     best = space_.BestRun(granules, [&](Fence fence) { return Usable(stream, fence, waits); });
   if (!best) return {};
   return {.kind = Found::Kind::kRun, .run = {best->begin, best->begin + granules}};
@@ -69,7 +69,7 @@ Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) 
 }
 
 std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits, PageNumber at_most,
-                                                std::vector<PageNumber>* absent) const {
+                                                Granule absent_from, std::vector<PageNumber>* absent) const {
   struct Room {
     PageNumber first, count;
   };
@@ -82,7 +82,8 @@ std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits,
   };
   space_.VisitAll([&](Run fragment, Fence fence) {
     if (fence.stream == kAbsent) {
-      for (Granule at = fragment.begin; at < fragment.end && absent->size() < at_most; at += kPageGranules)
+      for (Granule at = std::max(fragment.begin, PagesOf(absent_from) * kPageGranules);
+           at < fragment.end && absent->size() < at_most; at += kPageGranules)
         absent->push_back(at / kPageGranules);
       return;
     }
@@ -103,11 +104,12 @@ std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits,
   return pages;
 }
 
-Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages) const {
+Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages,
+                           Granule from) const {
   const PageNumber count = PagesOf(granules);
   std::vector<PageNumber> absent;
   Found found;
-  found.pages = FreePages(stream, waits, count, &absent);
+  found.pages = FreePages(stream, waits, count, from, &absent);
   found.new_pages = count - static_cast<PageNumber>(found.pages.size());
   if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};
   found.pages.insert(found.pages.end(), absent.begin(), absent.begin() + found.new_pages);
@@ -147,7 +149,8 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) 
   std::vector<PageNumber> mine(view.pages);
   std::sort(mine.begin(), mine.end());
   std::vector<PageNumber> absent;
-  const std::vector<PageNumber> free = FreePages(stream, waits, count + static_cast<PageNumber>(mine.size()), &absent);
+  const std::vector<PageNumber> free =
+      FreePages(stream, waits, count + static_cast<PageNumber>(mine.size()), 0, &absent);
   Found found;
   found.kind = Found::Kind::kExchange;
   found.view = best;
@@ -178,7 +181,8 @@ Found MemorySearch::Grow(Granule granules, StreamIndex stream, Granule from) con
       const Run run{std::max(from, pieces.front().run.begin), pieces.back().run.end};
       if (run.begin < run.end && run.length() >= granules) {
         consider({run.begin, run.begin + granules});
-        consider({run.end - granules, run.end});
+        // Against free memory at the run's end; never at the far end of what does not exist.
+        if (!pieces.back().absent) consider({run.end - granules, run.end});
       }
     }
     pieces.clear();

@@ -19,6 +19,8 @@ using planner::Time;
 
 Bytes RoundUp(Bytes bytes) { return Bytes{GranulesOf(bytes)} * kGranuleBytes; }
 
+Granule PageAfter(Granule at) { return (at + kPageGranules - 1) / kPageGranules * kPageGranules; }
+
 bool Plannable(const PatternRequest& request) {
   return !request.size_varies && !request.persists && request.size_bytes != 0;
 }
@@ -87,6 +89,11 @@ BlockPlace PlaceOf(const planner::Slot& slot) {
   return place;
 }
 
+bool HasUnplanned(const Pattern& pattern) {
+  return std::any_of(pattern.requests.begin(), pattern.requests.end(),
+                     [](const PatternRequest& r) { return r.size_varies; });
+}
+
 planner::PlannedRequest PlannedOf(const PatternRequest& r) {
   planner::PlannedRequest planned;
   planned.call_site = r.call_site;
@@ -96,6 +103,21 @@ planner::PlannedRequest PlannedOf(const PatternRequest& r) {
   planned.begin = r.begin;
   planned.end = r.end;
   return planned;
+}
+
+// What was there before the iteration and still is, or was made in it to stay: it cannot move. By allocation number.
+std::vector<DeviceMemory::LiveBlock> PersistentBlocks(const Pattern& pattern, const DeviceMemory& memory) {
+  std::vector<std::uint64_t> persisting;
+  for (const PatternRequest& r : pattern.requests)
+    if (r.persists) persisting.push_back(r.example_block);
+  std::sort(persisting.begin(), persisting.end());
+  std::vector<DeviceMemory::LiveBlock> live = memory.LiveBlocks();
+  std::erase_if(live, [&](const DeviceMemory::LiveBlock& block) {
+    return block.info.number >= pattern.first_block &&
+           !std::binary_search(persisting.begin(), persisting.end(), block.info.number);
+  });
+  std::sort(live.begin(), live.end(), [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
+  return live;
 }
 
 planner::SolveOptions SolveWithin(int deadline_ms) {
@@ -109,7 +131,10 @@ planner::SolveOptions SolveWithin(int deadline_ms) {
 // --- SeenBlocks
 // -------------------------------------------------------------------------------------------------------
 
-void SeenBlocks::Add(std::uint64_t number, const Block& block) { kept_.emplace_back(number, block); }
+void SeenBlocks::Add(std::uint64_t number, Block block) {
+  block.occurrence = occurrences_[PlanInForce::PersistentKey(block.call_site, block.size_bytes)]++;
+  kept_.emplace_back(number, block);
+}
 
 const SeenBlocks::Block* SeenBlocks::Find(std::uint64_t number) const {
   const auto found = std::lower_bound(kept_.begin(), kept_.end(), number,
@@ -136,21 +161,8 @@ MadePlan MakePlan(const PlanRequest& request) {
   std::vector<std::size_t> members;
   Problem problem = ProblemOf(pattern, &members);
 
-  // What was there before the iteration and still is cannot move. Blocks of the iteration itself come and go.
-  std::vector<DeviceMemory::LiveBlock> live = request.memory.LiveBlocks();
-  std::sort(live.begin(), live.end(), [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
-  std::vector<const DeviceMemory::LiveBlock*> persistent;
-  std::vector<std::uint64_t> persists_in_pattern;
-  for (const PatternRequest& r : pattern.requests)
-    if (r.persists) persists_in_pattern.push_back(r.example_block);
-  std::sort(persists_in_pattern.begin(), persists_in_pattern.end());
-  for (const auto& block : live) {
-    const bool in_iteration = block.info.number >= pattern.first_block;
-    if (in_iteration && !std::binary_search(persists_in_pattern.begin(), persists_in_pattern.end(), block.info.number))
-      continue;
-    persistent.push_back(&block);
+  for (const auto& block : PersistentBlocks(pattern, request.memory))
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
-  }
 
   // As it was served: the incumbent, which needs no page and no mapping that is not there already. With several streams
   // it is also what kept to their order, so it stands.
@@ -200,29 +212,40 @@ MadePlan MakePlan(const PlanRequest& request) {
 
   auto plan = std::make_shared<PlanInForce>();
   plan->slots.resize(pattern.requests.size());
-  for (std::size_t k = 0; k < members.size(); ++k) plan->slots[members[k]] = PlaceOf(slots[k]);
+  Granule top = 0;
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    BlockPlace& slot = plan->slots[members[k]];
+    slot = PlaceOf(slots[k]);
+    if (slot.kind == BlockPlace::Kind::kRun)
+      top = std::max(top, slot.begin + GranulesOf(page_problem.problem.requests[k].size_bytes));
+  }
+  if (HasUnplanned(pattern)) plan->online_from = PageAfter(top);
   plan->prepared = Matcher::Prepare(pattern);
   made.in_force = std::move(plan);
 
-  // For the next run: the persistent blocks side by side from the bottom, in the order in which they are asked for, and
-  // the iteration above them, on a device with nothing else on it.
-  planner::Plan& kept = made.kept;
+  return made;
+}
+
+planner::Plan MakeKeptPlan(const PlanRequest& request) {
+  const Pattern& pattern = request.pattern;
+  std::vector<std::size_t> members;
+  planner::PageProblem alone;
+  alone.problem = ProblemOf(pattern, &members);
+  planner::Plan kept;
   kept.period = pattern.period;
   Bytes bottom = 0;
-  for (const auto* block : persistent) {
-    const SeenBlocks::Block* seen = request.seen.Find(block->info.number);
+  for (const auto& block : PersistentBlocks(pattern, request.memory)) {
+    const SeenBlocks::Block* seen = request.seen.Find(block.info.number);
     if (seen == nullptr || seen->call_site == 0) continue;
     planner::PlannedRequest planned;
     planned.call_site = seen->call_site;
-    planned.size_bytes = block->info.size_bytes;
+    planned.size_bytes = block.info.size_bytes;
+    planned.occurrence = seen->occurrence;
     planned.slot.kind = planner::Slot::Kind::kRun;
     planned.slot.offset_bytes = bottom;
-    bottom += RoundUp(block->info.size_bytes);
+    bottom += RoundUp(block.info.size_bytes);
     kept.persistent.push_back(std::move(planned));
   }
-  planner::PageProblem alone;
-  alone.problem = page_problem.problem;
-  alone.problem.fixed.clear();
   if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
   const planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
   kept.height_bytes = from_empty.height_bytes;
@@ -237,7 +260,7 @@ MadePlan MakePlan(const PlanRequest& request) {
     }
     kept.iteration.push_back(std::move(planned));
   }
-  return made;
+  return kept;
 }
 
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
@@ -256,14 +279,19 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
     pattern.requests.push_back(r);
     in_force->slots.push_back(PlaceOf(planned.slot));
   }
+  Granule kept_end = 0;
   for (const planner::PlannedRequest& planned : plan.persistent) {
-    auto& places = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)].places;
-    places.push_back(PlaceOf(planned.slot));
-    ++in_force->persistent_left;
-    in_force->online_from =
-        std::max(in_force->online_from,
-                 static_cast<Granule>((planned.slot.offset_bytes + RoundUp(planned.size_bytes)) / kGranuleBytes));
+    auto& known = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)];
+    known.places.emplace_back(planned.occurrence, PlaceOf(planned.slot));
+    const auto end = static_cast<Granule>((planned.slot.offset_bytes + RoundUp(planned.size_bytes)) / kGranuleBytes);
+    kept_end = std::max(kept_end, end);
   }
+  for (auto& [key, known] : in_force->persistent)
+    std::sort(known.places.begin(), known.places.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  in_force->persistent_left = plan.persistent.size();
+  // What the plan does not know lies above what is kept, where the iteration's room is before it begins; above that
+  // room as well if the iteration itself has requests that cannot be planned.
+  in_force->online_from = PageAfter(HasUnplanned(pattern) ? GranulesOf(plan.height_bytes) : kept_end);
   in_force->prepared = Matcher::Prepare(pattern);
   return in_force;
 }

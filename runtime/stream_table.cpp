@@ -53,6 +53,7 @@ void StreamTable::Order(StreamIndex stream, Fence fence) noexcept {
 
 void StreamTable::Pass(StreamIndex stream, std::uint64_t position) noexcept {
   streams_[stream].passed = std::max(streams_[stream].passed, position);
+  streams_[stream].covered = std::max(streams_[stream].covered, position);
 }
 
 void StreamTable::Uncovered(std::vector<StreamIndex>* streams) const {

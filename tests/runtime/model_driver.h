@@ -174,6 +174,10 @@ inline DriverApi Api() {
   api.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* status) {
     return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
   };
+  api.cuStreamQuery = [](CUstream stream) {
+    const bool idle = device->Reached(device->clocks[stream]) && device->executed[stream] == device->submitted[stream];
+    return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  };
   api.cuStreamSynchronize = [](CUstream stream) {
     return device->executed[stream] = device->submitted[stream], CUDA_SUCCESS;
   };

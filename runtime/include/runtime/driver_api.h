@@ -36,6 +36,7 @@ namespace stalloc::runtime {
   X(cuStreamGetCtx, true)                \
   X(cuStreamGetId, false)                \
   X(cuStreamIsCapturing, true)           \
+  X(cuStreamQuery, true)                 \
   X(cuStreamWaitEvent, true)             \
   X(cuStreamSynchronize, true)           \
   X(cuEventCreate, true)                 \

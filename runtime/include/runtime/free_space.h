@@ -87,8 +87,9 @@ class FreeSpace {
     }
   }
 
-  // The smallest fragment of stream `stream` with at least `granules`; lowest address among equals of one size.
-  std::optional<Run> BestFit(Granule granules, StreamIndex stream) const noexcept;
+  // The smallest fragment of stream `stream` with at least `granules`; lowest address among equals of one size. Only
+  // what lies at or behind granule `from` counts.
+  std::optional<Run> BestFit(Granule granules, StreamIndex stream, Granule from = 0) const noexcept;
 
   // The smallest run of adjacent fragments, all accepted by usable(Fence), with at least `granules`. Linear in the
   // number of fragments: for when BestFit has failed.

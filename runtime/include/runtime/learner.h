@@ -1,8 +1,9 @@
 // Learner: watches one device's requests, finds the iteration, has it planned, and puts the plan in force.
 //
-// States: watching (every request is put down; the first plan may come into force, and be replaced by that of a longer
-// period), settled (the plan knows nearly every request; nothing is put down, and the match rate is looked at now and
-// then), watching again when the program has drifted away from its plan, which stays until a better one is made.
+// States: watching (every request is put down; a plan may come into force and is then on trial), settled (the plan has
+// done well; nothing is put down, and what it knows of the requests is looked at now and then), left alone (no
+// iteration was found, or none worth planning; looked at again when the program has gone on as long again). A settled
+// program that drifts away from its plan is watched again; the plan stays until a better one is made.
 //
 // Step is called from one thread at a time: the background thread of a served process, or whoever replays a trace.
 #pragma once
@@ -24,9 +25,10 @@ class Learner {
  public:
   struct Options {
     bool planning = true;
-    int deadline_ms = 500;      // for one planning run
-    std::uint64_t program = 0;  // fingerprint, written into kept plans
-    std::string plan_path;      // where the plan is kept; empty: nowhere
+    int deadline_ms = 40;        // for this run's plan, which the next iteration waits for
+    int kept_deadline_ms = 500;  // for the next run's
+    std::uint64_t program = 0;   // fingerprint, written into kept plans
+    std::string plan_path;       // where the plan is kept; empty: nowhere
     std::string device_name;
   };
 
@@ -42,12 +44,24 @@ class Learner {
   std::uint64_t plans_made() const { return plans_made_; }
 
  private:
+  struct Counts {
+    std::uint64_t requests = 0;
+    std::uint64_t matched = 0;  // known to the plan
+    std::uint64_t busy = 0;     // known, but the slot was taken
+    std::uint64_t planned = 0;  // served in their slot
+  };
+
   bool Watch();
   bool Credible(const Pattern& pattern) const;
   bool Adopt(const Pattern& pattern);
+  bool Judge();
+  void Settle();
+  void LeaveAlone();
   void Check();
-  void MarkChecked();
-  double MatchedShare();
+  void BeginTrial(std::int64_t period, std::uint64_t requests);
+  void BeginWindow();
+  Counts Now() const;
+  Counts Window() const;
   void Forget();
 
   DeviceMemory& memory_;
@@ -56,15 +70,16 @@ class Learner {
   std::vector<DeviceMemory::Seen> batch_;
   std::vector<Observation> observations_;
   SeenBlocks blocks_;
-  std::uint64_t seen_ = 0;            // observations since watching began
-  std::uint64_t next_look_ = 0;       // look for the iteration when `seen_` gets there
-  std::uint64_t plans_in_force_ = 0;  // put in force so far, kept ones included
-  bool awaiting_ = false;             // the last plan adopted had not come into force yet
-  std::int64_t period_ = 0;           // of the plan in force
-  std::uint64_t planned_requests_in_pattern_ = 0;
-  std::uint64_t requests_since_plan_ = 0;  // as of the last MatchedShare
-  std::uint64_t checked_requests_ = 0;
-  std::uint64_t checked_matched_ = 0;
+  std::uint64_t seen_ = 0;              // observations since watching began
+  std::uint64_t next_look_ = 0;         // look for the iteration when `seen_` gets there
+  std::int64_t period_ = 0;             // of the plan in force
+  std::uint64_t pattern_requests_ = 0;  // of the plan in force, an iteration; 0: there is none
+  bool awaiting_ = false;               // the last plan adopted had not come into force yet
+  bool doing_well_ = false;
+  int windows_ = 0;       // judged since the plan came into force
+  int good_windows_ = 0;  // of these, the last in a row that did well
+  Counts window_start_;
+  std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int poor_checks_ = 0;
   std::uint64_t plans_made_ = 0;
 };

@@ -34,15 +34,15 @@ class MemorySearch {
   MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
       : space_(space), views_(views), streams_(streams) {}
 
-  // Existing memory, contiguous in the base range, best fit.
-  Found Contiguous(Granule granules, StreamIndex stream, Waits waits) const;
+  // Existing memory, contiguous in the base range, best fit; not below granule `from`.
+  Found Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
 
   // A kept view whose first pages are all free.
   Found KeptView(Granule granules, StreamIndex stream, Waits waits) const;
 
   // Pages from all over the base range for a new view: wholly free ones out of the smallest rooms first, then at most
-  // `max_new_pages` that do not exist yet. Only for requests of more than one page.
-  Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages) const;
+  // `max_new_pages` that do not exist yet, at or behind granule `from`. Only for requests of more than one page.
+  Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
 
   // A kept view most of whose pages are free, the others to be exchanged for free ones: for requests that differ a
   // little from iteration to iteration, a few mappings instead of all. Only views whose last block's work is known to
@@ -59,8 +59,9 @@ class MemorySearch {
   }
 
   // Whole free pages that a request may use, out of the smallest rooms first: the large ones stay whole for requests
-  // that need no mapping. Sorted by room size, then address; `absent` receives pages that do not exist, by address.
-  std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most,
+  // that need no mapping. Sorted by room size, then address; `absent` receives pages that do not exist and lie at
+  // or behind granule `absent_from`, by address.
+  std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most, Granule absent_from,
                                     std::vector<PageNumber>* absent) const;
 
   // True if every granule of `run` is free, exists, and is usable.

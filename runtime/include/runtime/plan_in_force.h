@@ -1,8 +1,10 @@
 // PlanInForce: a plan as the serving path uses it. Made by the learner, owned by DeviceMemory, changed under its lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/free_space.h"
@@ -29,12 +31,14 @@ struct PlanInForce {
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.
   struct Persistent {
-    std::vector<BlockPlace> places;
+    std::vector<std::pair<std::uint32_t, BlockPlace>> places;  // by occurrence since the program's start, ascending
     std::size_t next = 0;
+    std::uint32_t requests = 0;  // of this call site and size so far
   };
   std::unordered_map<std::uint64_t, Persistent> persistent;
-  std::size_t persistent_left = 0;
-  // Where memory grows first for requests that the plan does not know: behind the places of blocks still to come.
+  // Still to come. While there are any, every request's call site is taken.
+  std::atomic<std::size_t> persistent_left{0};
+  // Requests without a slot are looked for from here on first, so that they are not in the way of those with one.
   Granule online_from = 0;
 
   static std::uint64_t PersistentKey(std::uint64_t call_site, std::uint64_t size_bytes) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "planner/plan.h"
@@ -23,15 +24,18 @@ class SeenBlocks {
     Granule begin = 0;
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
+    std::uint32_t occurrence = 0;  // how many of its call site and size came before, since the program's start
   };
 
-  void Add(std::uint64_t number, const Block& block);
+  // Sets `occurrence` by itself.
+  void Add(std::uint64_t number, Block block);
   const Block* Find(std::uint64_t number) const;
   // Drops what was allocated before `number` and is not among the live ones given.
   void Forget(std::uint64_t before, const std::vector<DeviceMemory::LiveBlock>& live);
 
  private:
   std::vector<std::pair<std::uint64_t, Block>> kept_;  // sorted by number
+  std::unordered_map<std::uint64_t, std::uint32_t> occurrences_;
 };
 
 struct PlanRequest {
@@ -42,12 +46,16 @@ struct PlanRequest {
 };
 
 struct MadePlan {
-  std::shared_ptr<PlanInForce> in_force;  // around the blocks that cannot move
-  planner::Plan kept;                     // the same iteration from an empty device, for the next run
-  std::string report;                     // one sentence for the log
+  std::shared_ptr<PlanInForce> in_force;
+  std::string report;  // one sentence for the log
 };
 
+// The plan for this run, around the blocks that cannot move.
 MadePlan MakePlan(const PlanRequest& request);
+
+// The same iteration from an empty device, for the next run: what the program makes once and keeps at the bottom, side
+// by side in the order in which it is asked for, and the iteration above.
+planner::Plan MakeKeptPlan(const PlanRequest& request);
 
 // A kept plan as the serving path uses it.
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan);
