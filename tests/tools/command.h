@@ -33,6 +33,17 @@ class CommandTest : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
+// A test of programs that have libstalloc.so preloaded. A sanitized one cannot be: the sanitizer's own library would
+// have to come before it.
+class PreloadedTest : public CommandTest {
+ protected:
+  void SetUp() override {
+#ifdef STALLOC_SANITIZED
+    GTEST_SKIP() << "a sanitized libstalloc.so cannot be preloaded";
+#endif
+  }
+};
+
 // Six blocks, 40 bytes live at most, packed without a gap only by a planner that looks ahead.
 std::string SmallLifetimes();
 

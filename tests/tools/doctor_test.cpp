@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-class Doctor : public CommandTest {
+class Doctor : public PreloadedTest {
  protected:
   static inline const std::string kSimulated = std::string("LD_LIBRARY_PATH=") + STALLOC_SIMCUDA_LIBRARIES;
 

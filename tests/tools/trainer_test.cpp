@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-class Trainer : public CommandTest {
+class Trainer : public PreloadedTest {
  protected:
   Ended Plain() const { return RunWords({STALLOC_SIMTRAINER, "20"}, {Libraries()}); }
 
