@@ -1,6 +1,4 @@
 // stalloc plan: places the requests of a file as low as they will go, and says how close to the lower bound that is.
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +13,7 @@
 #include "tools/load.h"
 #include "tools/plan_report.h"
 #include "tools/planning_input.h"
+#include "tools/progress_line.h"
 #include "tools/text.h"
 #include "tools/verbs.h"
 
@@ -37,30 +36,6 @@ struct PlanOptions {
   bool salvage = false;
   bool force = false;
   bool json = false;
-};
-
-// On a terminal only, and only once the search has taken longer than a second. One line, overwritten.
-class ProgressLine {
- public:
-  ProgressLine() : shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~ProgressLine() {
-    if (drawn_) std::fputs("\r\033[K", stderr);
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void Draw(const planner::SolveProgress& progress) {
-    if (!shown_ || progress.elapsed < std::chrono::seconds(1)) return;
-    std::fprintf(stderr, "\r\033[K%.0f s: %s, lower bound %s (%s)", Seconds(progress.elapsed).count(),
-                 HumanBytes(progress.best_height_bytes).c_str(), HumanBytes(progress.lower_bound_bytes).c_str(),
-                 progress.method.c_str());
-    std::fflush(stderr);
-    drawn_ = true;
-  }
-
- private:
-  const bool shown_;
-  bool drawn_ = false;
 };
 
 // Before anything is computed: an output that would be lost in the end is refused now.
@@ -101,7 +76,7 @@ PlanAnswer Solve(const PlanningInput& input, const PlanOptions& options) {
   if (options.deadline_seconds) {
     solve.time_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(*options.deadline_seconds));
   }
-  solve.progress = [&](const planner::SolveProgress& progress) { line.Draw(progress); };
+  solve.progress = [&](const planner::SolveProgress& progress) { line.Report(progress); };
 
   PlanAnswer answer;
   answer.seconds = Timed([&] { answer.solution = planner::Solve(input.problem, solve); });
