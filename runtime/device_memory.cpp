@@ -189,7 +189,13 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
     });
     usable = usable && reached == run.end;
   });
-  if (!usable || (new_pages != 0 && !WithinLimit(new_pages))) return false;
+  if (!usable) return false;
+  if (new_pages != 0) {
+    const std::uint64_t used = counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes;
+    const std::uint64_t budget = std::max({plan_->budget_bytes, used, counters_.peak_live_bytes}) + kPageBytes;
+    if (!WithinLimit(new_pages) || counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes > budget)
+      return false;
+  }
   Take(std::move(found), granules, stream, claim);
   return true;
 }

@@ -31,7 +31,9 @@ constexpr double kPoor = 0.6;
 constexpr int kPoorChecks = 3;
 
 // Without a plan after so many observations the program is left alone until it has made twice as many requests.
-constexpr std::uint64_t kPatience = std::uint64_t{1} << 17;
+constexpr std::uint64_t kPatience = std::uint64_t{1} << 18;
+// The same once so many looks have found iterations that cannot be planned.
+constexpr int kUnplannable = 4;
 
 }  // namespace
 
@@ -86,8 +88,9 @@ bool Learner::Watch() {
   }
   if (pattern_requests_ != 0 && Judge()) return false;
   const std::optional<Pattern> pattern = finder_->Find();
-  if (!pattern || !Credible(*pattern)) {
-    if (seen_ >= kPatience && pattern_requests_ == 0) LeaveAlone();
+  if (pattern && Credible(*pattern) && !Plannable(*pattern)) ++unplannable_found_;
+  if (!pattern || !Credible(*pattern) || !Plannable(*pattern)) {
+    if (pattern_requests_ == 0 && (seen_ >= kPatience || unplannable_found_ >= kUnplannable)) LeaveAlone();
     return false;
   }
   // What repeats first is often a part of the iteration (a layer, a micro-batch): a longer period that repeats too is
@@ -130,6 +133,7 @@ void Learner::Settle() {
 }
 
 void Learner::LeaveAlone() {
+  unplannable_found_ = 0;
   memory_.SetObserving(false);
   const MemoryCounters counters = memory_.Counters();
   resume_at_ = 2 * (counters.planned_requests + counters.online_requests);
@@ -142,6 +146,15 @@ bool Learner::Credible(const Pattern& pattern) const {
   std::size_t persisting = 0;
   for (const PatternRequest& request : pattern.requests) persisting += request.persists ? 1 : 0;
   return !pattern.requests.empty() && persisting <= pattern.requests.size() / 20;
+}
+
+// Planning pays where iterations repeat. Where many sizes change from one to the next (experts, sequence lengths), the
+// blocks that come as they may are in the way of those that have a slot, and the search for each one's place in the
+// pattern costs more than serving it; online memory holds such programs as close to their peak.
+bool Learner::Plannable(const Pattern& pattern) const {
+  std::size_t varying = 0;
+  for (const PatternRequest& request : pattern.requests) varying += request.size_varies ? 1 : 0;
+  return varying <= pattern.requests.size() / 20;
 }
 
 bool Learner::Adopt(const Pattern& pattern) {

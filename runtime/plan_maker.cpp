@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <string>
 
 #include "planner/lower_bound.h"
@@ -87,6 +88,25 @@ BlockPlace PlaceOf(const planner::Slot& slot) {
     place.pages = slot.pages;
   }
   return place;
+}
+
+// The stream of each member's example block.
+std::vector<StreamIndex> StreamsOf(const Pattern& pattern, const std::vector<std::size_t>& members,
+                                   const SeenBlocks& seen) {
+  std::vector<StreamIndex> streams;
+  for (const std::size_t member : members) {
+    const SeenBlocks::Block* block = seen.Find(pattern.requests[member].example_block);
+    streams.push_back(block == nullptr ? kNoStream : block->stream);
+  }
+  return streams;
+}
+
+StreamIndex Busiest(const std::vector<StreamIndex>& streams) {
+  std::map<StreamIndex, std::size_t> requests;
+  for (const StreamIndex stream : streams) ++requests[stream];
+  const auto most = std::max_element(requests.begin(), requests.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == requests.end() ? kNoStream : most->first;
 }
 
 bool HasUnplanned(const Pattern& pattern) {
@@ -247,7 +267,20 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
     kept.persistent.push_back(std::move(planned));
   }
   if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
-  const planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
+  // Of several streams the busiest is planned. Room that streams share would make them wait for each other, and how
+  // they follow one another is not known here.
+  const std::vector<StreamIndex> streams = StreamsOf(pattern, members, request.seen);
+  const StreamIndex busiest = Busiest(streams);
+  for (std::size_t k = members.size(); k-- > 0;) {
+    if (streams[k] == busiest) continue;
+    members.erase(members.begin() + static_cast<std::ptrdiff_t>(k));
+    alone.problem.requests.erase(alone.problem.requests.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+  planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
+  if (from_empty.handles_to_map > 2 * from_empty.page_count) {  // the next run would map every page several times over
+    alone.paged_from_bytes = planner::kUnlimited;
+    from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
+  }
   kept.height_bytes = from_empty.height_bytes;
   kept.page_count = from_empty.page_count;
   kept.lower_bound_bytes = planner::LowerBound(alone.problem);
@@ -279,6 +312,8 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
     pattern.requests.push_back(r);
     in_force->slots.push_back(PlaceOf(planned.slot));
   }
+  const bool complete = std::all_of(in_force->slots.begin(), in_force->slots.end(),
+                                    [](const BlockPlace& slot) { return slot.kind != BlockPlace::Kind::kNone; });
   Granule kept_end = 0;
   for (const planner::PlannedRequest& planned : plan.persistent) {
     auto& known = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)];
@@ -289,9 +324,10 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   for (auto& [key, known] : in_force->persistent)
     std::sort(known.places.begin(), known.places.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   in_force->persistent_left = plan.persistent.size();
+  in_force->budget_bytes = plan.page_count * kPageBytes;
   // What the plan does not know lies above what is kept, where the iteration's room is before it begins; above that
   // room as well if the iteration itself has requests that cannot be planned.
-  in_force->online_from = PageAfter(HasUnplanned(pattern) ? GranulesOf(plan.height_bytes) : kept_end);
+  in_force->online_from = PageAfter(complete ? kept_end : GranulesOf(plan.height_bytes));
   in_force->prepared = Matcher::Prepare(pattern);
   return in_force;
 }

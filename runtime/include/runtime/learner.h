@@ -53,6 +53,7 @@ class Learner {
 
   bool Watch();
   bool Credible(const Pattern& pattern) const;
+  bool Plannable(const Pattern& pattern) const;
   bool Adopt(const Pattern& pattern);
   bool Judge();
   void Settle();
@@ -80,6 +81,7 @@ class Learner {
   int good_windows_ = 0;  // of these, the last in a row that did well
   Counts window_start_;
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
+  int unplannable_found_ = 0;
   int poor_checks_ = 0;
   std::uint64_t plans_made_ = 0;
 };

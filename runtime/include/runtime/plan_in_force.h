@@ -38,6 +38,9 @@ struct PlanInForce {
   std::unordered_map<std::uint64_t, Persistent> persistent;
   // Still to come. While there are any, every request's call site is taken.
   std::atomic<std::size_t> persistent_left{0};
+  // What the plan holds in all. Slots may be mapped up to here, or up to the peak of live bytes; beyond that a request
+  // whose slot's pages do not exist is served from what there is.
+  std::uint64_t budget_bytes = 0;
   // Requests without a slot are looked for from here on first, so that they are not in the way of those with one.
   Granule online_from = 0;
 
