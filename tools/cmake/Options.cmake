@@ -3,6 +3,9 @@ add_library(stalloc_options INTERFACE)
 target_compile_options(stalloc_options INTERFACE
   -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wcast-align -Wundef
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+# The distribution's static libraries may hold link-time code beside their own, which only the compiler that made them
+# can read: take their own.
+target_link_options(stalloc_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-lto>)
 
 if(STALLOC_SANITIZE)
   target_compile_options(stalloc_options INTERFACE -fsanitize=${STALLOC_SANITIZE} -fno-omit-frame-pointer)
