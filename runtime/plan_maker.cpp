@@ -90,23 +90,30 @@ BlockPlace PlaceOf(const planner::Slot& slot) {
   return place;
 }
 
-// The stream of each member's example block.
-std::vector<StreamIndex> StreamsOf(const Pattern& pattern, const std::vector<std::size_t>& members,
-                                   const SeenBlocks& seen) {
+// Keeps the requests of the stream that makes most of them, and returns its share. Room that streams share would make
+// them wait for each other, and how they run past one another differs each time: the others are served online.
+double KeepBusiestStream(const Pattern& pattern, const SeenBlocks& seen, Problem* problem,
+                         std::vector<std::size_t>* members) {
   std::vector<StreamIndex> streams;
-  for (const std::size_t member : members) {
+  std::map<StreamIndex, std::size_t> requests;
+  for (const std::size_t member : *members) {
     const SeenBlocks::Block* block = seen.Find(pattern.requests[member].example_block);
     streams.push_back(block == nullptr ? kNoStream : block->stream);
+    ++requests[streams.back()];
   }
-  return streams;
-}
-
-StreamIndex Busiest(const std::vector<StreamIndex>& streams) {
-  std::map<StreamIndex, std::size_t> requests;
-  for (const StreamIndex stream : streams) ++requests[stream];
-  const auto most = std::max_element(requests.begin(), requests.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == requests.end() ? kNoStream : most->first;
+  if (requests.size() <= 1) return 1.0;
+  const auto busiest = std::max_element(requests.begin(), requests.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::size_t kept = 0;
+  for (std::size_t k = 0; k < streams.size(); ++k) {
+    if (streams[k] != busiest->first) continue;
+    (*members)[kept] = (*members)[k];
+    problem->requests[kept] = problem->requests[k];
+    ++kept;
+  }
+  members->resize(kept);
+  problem->requests.resize(kept);
+  return static_cast<double>(kept) / static_cast<double>(streams.size());
 }
 
 bool HasUnplanned(const Pattern& pattern) {
@@ -180,17 +187,15 @@ MadePlan MakePlan(const PlanRequest& request) {
   MadePlan made;
   std::vector<std::size_t> members;
   Problem problem = ProblemOf(pattern, &members);
+  made.busiest_stream_share = KeepBusiestStream(pattern, request.seen, &problem, &members);
 
   for (const auto& block : PersistentBlocks(pattern, request.memory))
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
 
-  // As it was served: the incumbent, which needs no page and no mapping that is not there already. With several streams
-  // it is also what kept to their order, so it stands.
+  // As it was served: the incumbent, which needs no page and no mapping that is not there already.
   planner::PageProblem page_problem;
   page_problem.held_pages = request.memory.Counters().reserved_bytes / kPageBytes;
   bool all_observed = true;
-  bool several_streams = false;
-  StreamIndex stream = kNoStream;
   for (const std::size_t member : members) {
     const SeenBlocks::Block* block = request.seen.Find(pattern.requests[member].example_block);
     planner::Slot slot;
@@ -198,8 +203,6 @@ MadePlan MakePlan(const PlanRequest& request) {
       all_observed = false;
     } else {
       slot = SlotOf(ObservedPlace(*block, request.memory));
-      several_streams = several_streams || (stream != kNoStream && block->stream != stream);
-      stream = block->stream;
     }
     page_problem.incumbent.push_back(std::move(slot));
   }
@@ -208,26 +211,21 @@ MadePlan MakePlan(const PlanRequest& request) {
   std::vector<planner::Slot> slots = page_problem.incumbent;
   made.report = "iteration of " + std::to_string(pattern.requests.size()) + " requests, " +
                 std::to_string(members.size()) + " planned ";
-  if (several_streams && all_observed) {
-    made.report += "where they were served, in the order of their streams";
+  if (!all_observed) page_problem.incumbent.clear();
+  planner::PagePlan planned = planner::PlanPages(page_problem, SolveWithin(request.deadline_ms));
+  const bool incumbent_fits = all_observed && !planner::FindSlotViolation(page_problem.problem, page_problem.incumbent);
+  if (planned.status == planner::Solution::Status::kMalformed) {
+    made.report += "where they were served (" + planned.error + ")";
+  } else if (planned.handles_to_map != 0 &&
+             (incumbent_fits || (all_observed && planned.handles_to_map > page_problem.held_pages))) {
+    // What is held is held: fewer pages than that buy this run nothing, and mapping costs. Where an incumbent of
+    // several iterations does not fit itself everywhere, the few requests whose slot is taken are served online.
+    made.report += "where they were served";
   } else {
-    if (!all_observed) page_problem.incumbent.clear();
-    planner::PagePlan planned = planner::PlanPages(page_problem, SolveWithin(request.deadline_ms));
-    const bool incumbent_fits =
-        all_observed && !planner::FindSlotViolation(page_problem.problem, page_problem.incumbent);
-    if (planned.status == planner::Solution::Status::kMalformed) {
-      made.report += "where they were served (" + planned.error + ")";
-    } else if (planned.handles_to_map != 0 &&
-               (incumbent_fits || (all_observed && planned.handles_to_map > page_problem.held_pages))) {
-      // What is held is held: fewer pages than that buy this run nothing, and mapping costs. Where an incumbent of
-      // several iterations does not fit itself everywhere, the few requests whose slot is taken are served online.
-      made.report += "where they were served";
-    } else {
-      made.report += "on " + std::to_string(planned.page_count) + " pages (at least " +
-                     std::to_string(planned.lower_bound_pages) + ", held " + std::to_string(page_problem.held_pages) +
-                     "), " + std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
-      slots = std::move(planned.slots);
-    }
+    made.report += "on " + std::to_string(planned.page_count) + " pages (at least " +
+                   std::to_string(planned.lower_bound_pages) + ", held " + std::to_string(page_problem.held_pages) +
+                   "), " + std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
+    slots = std::move(planned.slots);
   }
 
   auto plan = std::make_shared<PlanInForce>();
@@ -239,7 +237,7 @@ MadePlan MakePlan(const PlanRequest& request) {
     if (slot.kind == BlockPlace::Kind::kRun)
       top = std::max(top, slot.begin + GranulesOf(page_problem.problem.requests[k].size_bytes));
   }
-  if (HasUnplanned(pattern)) plan->online_from = PageAfter(top);
+  if (HasUnplanned(pattern) || made.busiest_stream_share < 1.0) plan->online_from = PageAfter(top);
   plan->prepared = Matcher::Prepare(pattern);
   made.in_force = std::move(plan);
 
@@ -267,15 +265,7 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
     kept.persistent.push_back(std::move(planned));
   }
   if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
-  // Of several streams the busiest is planned. Room that streams share would make them wait for each other, and how
-  // they follow one another is not known here.
-  const std::vector<StreamIndex> streams = StreamsOf(pattern, members, request.seen);
-  const StreamIndex busiest = Busiest(streams);
-  for (std::size_t k = members.size(); k-- > 0;) {
-    if (streams[k] == busiest) continue;
-    members.erase(members.begin() + static_cast<std::ptrdiff_t>(k));
-    alone.problem.requests.erase(alone.problem.requests.begin() + static_cast<std::ptrdiff_t>(k));
-  }
+  KeepBusiestStream(pattern, request.seen, &alone.problem, &members);
   planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
   if (from_empty.handles_to_map > 2 * from_empty.page_count) {  // the next run would map every page several times over
     alone.paged_from_bytes = planner::kUnlimited;

@@ -47,7 +47,8 @@ struct PlanRequest {
 
 struct MadePlan {
   std::shared_ptr<PlanInForce> in_force;
-  std::string report;  // one sentence for the log
+  double busiest_stream_share = 1.0;  // of the requests that could have had a slot, those that got one
+  std::string report;                 // one sentence for the log
 };
 
 // The plan for this run, around the blocks that cannot move.
