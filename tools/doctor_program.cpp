@@ -12,6 +12,7 @@
 #include "tools/child_process.h"
 #include "tools/doctor.h"
 #include "tools/environment.h"
+#include "tools/text.h"
 
 namespace stalloc::tools {
 namespace {
@@ -40,17 +41,14 @@ const std::vector<Framework>& KnownFrameworks() {
 
 // Prints {"package": "version"} for those that are installed, without importing them.
 std::string VersionScript() {
-  std::string names;
-  for (const Framework& framework : KnownFrameworks()) names += std::string("'") + framework.package + "',";
-  return "import importlib.metadata as m, json\n"
-         "v = {}\n"
-         "for n in (" +
-         names +
-         "):\n"
-         "    for d in (n, n + '-cuda13x', n + '-cuda12x'):\n"
-         "        try: v.setdefault(n, m.version(d))\n"
-         "        except m.PackageNotFoundError: pass\n"
-         "print(json.dumps(v))\n";
+  std::string script = "import importlib.metadata as m, json\nv = {}\nfor n in (";
+  for (const Framework& framework : KnownFrameworks()) script.append("'").append(framework.package).append("',");
+  return script.append(
+      "):\n"
+      "    for d in (n, n + '-cuda13x', n + '-cuda12x'):\n"
+      "        try: v.setdefault(n, m.version(d))\n"
+      "        except m.PackageNotFoundError: pass\n"
+      "print(json.dumps(v))\n");
 }
 
 Findings ExamineFramework(const Framework& framework, const std::string& version) {
@@ -58,8 +56,8 @@ Findings ExamineFramework(const Framework& framework, const std::string& version
     const std::string value = Variable(variable);
     if (value.empty() || value.find(framework.needed) != std::string::npos) continue;
     return {{Level::kProblem, framework.package,
-             version + ": " + variable + "=" + value + " keeps its tensors' requests from CUDA; unset it, or add " +
-                 framework.needed}};
+             Format("%s: %s=%s keeps its tensors' requests from CUDA; unset it, or add %s", version.c_str(), variable,
+                    value.c_str(), framework.needed)}};
   }
   return {{Level::kOk, framework.package, version}};
 }
@@ -68,7 +66,7 @@ fs::path FindOnPath(const std::string& command) {
   if (command.find('/') != std::string::npos) return command;
   std::istringstream folders(Variable("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const fs::path candidate = fs::path(folder.empty() ? "." : folder) / command;
+    fs::path candidate = fs::path(folder.empty() ? "." : folder) / command;
     if (::access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate)) return candidate;
   }
   return {};
@@ -85,7 +83,7 @@ std::string WhyNotPreloadable(const fs::path& path, std::ifstream& file) {
   if (!file || header.e_ident[EI_CLASS] != ELFCLASS64) return "is no 64-bit program";
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};
-    file.seekg(static_cast<std::streamoff>(header.e_phoff + i * header.e_phentsize));
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + std::uint64_t{i} * header.e_phentsize));
     file.read(reinterpret_cast<char*>(&segment), sizeof segment);
     if (file && segment.p_type == PT_INTERP) return {};
   }

@@ -12,12 +12,13 @@ using nlohmann::json;
 
 class Trainer : public PreloadedTest {
  protected:
-  Ended Plain() const { return RunWords({STALLOC_SIMTRAINER, "20"}, {Libraries()}); }
+  Ended Plain(const std::string& steps = "20") const { return RunWords({STALLOC_SIMTRAINER, steps}, {Libraries()}); }
 
   // With statistics into `stats`; the plan cache of whoever runs the tests is left alone.
-  Ended Preloaded(const std::string& stats, std::vector<std::string> options = {}) const {
+  Ended Preloaded(const std::string& stats, std::vector<std::string> options = {},
+                  const std::string& steps = "20") const {
     options.insert(options.begin(), {"run", "--plan-cache=off", "--stats=" + stats});
-    options.insert(options.end(), {"--", STALLOC_SIMTRAINER, "20"});
+    options.insert(options.end(), {"--", STALLOC_SIMTRAINER, steps});
     return RunStalloc(options, {Libraries()});
   }
 
@@ -45,16 +46,17 @@ TEST_F(Trainer, IsPlannedAndHoldsLessAndComputesTheSame) {
   EXPECT_EQ(total.at("peak_live_bytes"), with.at("live_bytes"));
 }
 
+// Three steps are too few to learn anything in: what is planned in them comes from the plan that was kept.
 TEST_F(Trainer, ASecondRunIsServedFromItsPlanFromTheStart) {
   const std::string plan = "--plan=" + Path("kept.plan");
   ASSERT_EQ(Preloaded(Path("first.json"), {plan}).exit_code, 0);
-  const Ended second = Preloaded(Path("second.json"), {plan});
+  const Ended second = Preloaded(Path("second.json"), {plan}, "3");
   ASSERT_EQ(second.exit_code, 0) << second.errors;
-  const json first_total = json::parse(Read(Path("first.json"))).at("total");
-  const json second_total = json::parse(Read(Path("second.json"))).at("total");
-  EXPECT_GT(second_total.at("planned_requests"), first_total.at("planned_requests"));
-  EXPECT_LE(second_total.at("fragmentation"), 0.01);
-  EXPECT_EQ(json::parse(second.output).at("checksums"), json::parse(Plain().output).at("checksums"));
+  const json total = json::parse(Read(Path("second.json"))).at("total");
+  EXPECT_GT(total.at("planned_requests"), total.at("online_requests"));
+  EXPECT_LE(total.at("fragmentation"), 0.01);
+  const json reference = json::parse(Plain("3").output);
+  EXPECT_EQ(json::parse(second.output).at("checksums"), reference.at("checksums"));
 }
 
 TEST_F(Trainer, ItsTraceIsShownPlannedAndReplayed) {
