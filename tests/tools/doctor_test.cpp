@@ -15,7 +15,7 @@ class Doctor : public PreloadedTest {
 
   // A python3 that has nothing but `packages`, whatever this machine has.
   std::string Python(const std::string& packages) const {
-    const std::string path = Write("python3", "#!/bin/sh\necho '" + packages + "'\n");
+    std::string path = Write("python3", "#!/bin/sh\necho '" + packages + "'\n");
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;
   }
