@@ -90,8 +90,9 @@ BlockPlace PlaceOf(const planner::Slot& slot) {
   return place;
 }
 
-// Keeps the requests of the stream that makes most of them, and returns its share. Room that streams share would make
-// them wait for each other, and how they run past one another differs each time: the others are served online.
+// Keeps the requests of the stream that makes most of them, and returns its share of all bytes. Room that streams share
+// would make them wait for each other, and how they run past one another differs each time: the others are served
+// online.
 double KeepBusiestStream(const Pattern& pattern, const SeenBlocks& seen, Problem* problem,
                          std::vector<std::size_t>* members) {
   std::vector<StreamIndex> streams;
@@ -105,15 +106,19 @@ double KeepBusiestStream(const Pattern& pattern, const SeenBlocks& seen, Problem
   const auto busiest = std::max_element(requests.begin(), requests.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
   std::size_t kept = 0;
+  Bytes all_bytes = 0;
+  Bytes kept_bytes = 0;
   for (std::size_t k = 0; k < streams.size(); ++k) {
+    all_bytes += problem->requests[k].size_bytes;
     if (streams[k] != busiest->first) continue;
+    kept_bytes += problem->requests[k].size_bytes;
     (*members)[kept] = (*members)[k];
     problem->requests[kept] = problem->requests[k];
     ++kept;
   }
   members->resize(kept);
   problem->requests.resize(kept);
-  return static_cast<double>(kept) / static_cast<double>(streams.size());
+  return static_cast<double>(kept_bytes) / static_cast<double>(all_bytes);
 }
 
 bool HasUnplanned(const Pattern& pattern) {

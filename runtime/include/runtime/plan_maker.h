@@ -47,7 +47,7 @@ struct PlanRequest {
 
 struct MadePlan {
   std::shared_ptr<PlanInForce> in_force;
-  double busiest_stream_share = 1.0;  // of the requests that could have had a slot, those that got one
+  double busiest_stream_share = 1.0;  // of the bytes that could have had a slot, those that got one
   std::string report;                 // one sentence for the log
 };
 
