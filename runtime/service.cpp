@@ -38,6 +38,7 @@ struct Process {
   std::atomic<std::uint64_t> passed_requests{0};
   std::atomic<std::uint64_t> passed_bytes{0};
   std::atomic<bool> finished{false};
+  std::atomic<bool> stream_ordered{false};  // a request with a stream has been seen
 };
 
 std::atomic<Process*> g_process{nullptr};
@@ -173,6 +174,23 @@ Statistics Collect(Process& process) {
   return statistics;
 }
 
+// STALLOC_SERVE: is a request of this order to be served?
+bool Wanted(Process& process, StreamOrder order) noexcept {
+  if (order) {
+    if (!process.stream_ordered.load(std::memory_order_relaxed)) process.stream_ordered.store(true);
+    return true;
+  }
+  switch (process.settings.serve) {
+    case Serve::kAsync:
+      return false;
+    case Serve::kAuto:
+      return !process.stream_ordered.load(std::memory_order_relaxed);
+    case Serve::kAll:
+      break;
+  }
+  return true;
+}
+
 template <typename Visit>
 void ForEachService(Process* process, Visit visit) noexcept {
   if (process == nullptr) return;
@@ -194,6 +212,8 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
   }
     STALLOC_DRIVER_FUNCTIONS(STALLOC_CHECK_MEMBER)
 #undef STALLOC_CHECK_MEMBER
+    if (settings.backing == Backing::kContiguous)
+      LogWarn("STALLOC_BACKING=contiguous is not there yet: memory is made of pages");
     if (settings.planning) LoadUnwinder();
     auto* process = new Process(driver, settings);
     if (!settings.trace.empty()) process->recorder.Start(settings.trace.Expand());
@@ -212,7 +232,7 @@ Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
   if (process == nullptr) return Answer::kPassThrough;
   CUcontext context = nullptr;
   DeviceService* service = Current(*process, &context);
-  if (service == nullptr || Capturing(*process, order)) return Answer::kPassThrough;
+  if (service == nullptr || !Wanted(*process, order) || Capturing(*process, order)) return Answer::kPassThrough;
   DeviceMemory& memory = service->memory();
   try {
     const std::uint64_t call_site = memory.WantsCallSite(size_bytes) ? CallSiteHash(process->settings.stack_depth) : 0;

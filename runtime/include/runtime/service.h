@@ -37,8 +37,8 @@ bool Started() noexcept;
 
 // Allocates `size_bytes` (> 0) on the device of the calling thread's current context.
 // kServed: *result is CUDA_SUCCESS and *address is set. kPassThrough: forward the call to the driver (the stream is
-// capturing, no context is current, memory ran out: the driver then gives the program its own error); nothing was
-// touched, and the caller reports the outcome by NotePassedThrough.
+// capturing, no context is current, memory ran out: the driver then gives the program its own error; under a memory
+// limit the error is answered here, kServed with CUDA_ERROR_OUT_OF_MEMORY); nothing was touched, and the caller reports the outcome by NotePassedThrough.
 Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order, CUresult* result) noexcept;
 
 // Frees a block. kServed: the address is this allocator's, *result is what the program gets (CUDA_SUCCESS, or the
