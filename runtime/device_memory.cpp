@@ -144,7 +144,7 @@ void DeviceMemory::UndoClaim(const Claim& claim, StreamIndex stream) {
       }
       parts.swap(rest);
     };
-    for (const auto& [taken, fence] : claim.waits) subtract(taken);
+    for (const auto& wait : claim.waits) subtract(wait.first);
     for (const auto& pages : claim.new_pages)
       subtract({pages.first * kPageGranules, (pages.first + pages.count) * kPageGranules});
     for (const Run& part : parts) space_->Release(part, here);

@@ -115,7 +115,8 @@ CUresult DeviceMemory::CarryExchange(Claim* claim) {
 
 CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
   std::vector<Fence> fences;
-  for (const auto& [run, fence] : claim->waits) {
+  for (const auto& wait : claim->waits) {
+    const Fence fence = wait.second;
     auto same = std::find_if(fences.begin(), fences.end(), [&](const Fence& f) { return f.stream == fence.stream; });
     if (same == fences.end()) {
       fences.push_back(fence);
