@@ -1,6 +1,8 @@
 #include "tools/steps.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/recurrence.h"
@@ -25,9 +27,16 @@ std::vector<Observation> ObservationsOf(const planner::Trace& trace) {
 
 void LabelSteps(planner::Trace* trace) {
   if (!trace->steps.empty()) return;
+  // Looked for again and again, as in a running program, and the last answer counts: a look at the very end alone may
+  // fall on the program's tidying up, or on an iteration that another thread's requests ran through.
   runtime::IterationFinder finder;
-  finder.Observe(ObservationsOf(*trace));
-  const std::optional<runtime::Pattern> pattern = finder.Find();
+  const std::vector<Observation> observations = ObservationsOf(*trace);
+  const std::size_t between_looks = std::max<std::size_t>(1000, observations.size() / 40);
+  std::optional<runtime::Pattern> pattern;
+  for (std::size_t k = 0; k < observations.size(); k += between_looks) {
+    finder.Observe(std::span(observations).subspan(k, std::min(between_looks, observations.size() - k)));
+    if (std::optional<runtime::Pattern> found = finder.Find()) pattern = std::move(found);
+  }
   if (!pattern || pattern->period <= 0) return;
   const auto start = std::find_if(trace->events.begin(), trace->events.end(), [&](const TraceEvent& event) {
     return event.op == TraceEvent::Op::kAllocate && event.block == pattern->first_block;
