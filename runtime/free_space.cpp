@@ -60,7 +60,6 @@ void FreeSpace::AddFragment(Run run, Fence fence) noexcept {
   starts_.Insert(run.begin);
   by_start_.Insert(Key(run.begin), index);
   Link(index);
-  ++fragment_count_;
 }
 
 void FreeSpace::RemoveFragment(Index index) noexcept {
@@ -70,7 +69,6 @@ void FreeSpace::RemoveFragment(Index index) noexcept {
   by_start_.Erase(Key(f.begin));
   f.next = unused_head_;
   unused_head_ = index;
-  --fragment_count_;
 }
 
 // A clean neighbour joins a fenced run only where it is no larger than the run: contiguity is worth a little waiting,
@@ -84,7 +82,6 @@ bool FreeSpace::MayMerge(const Fragment& neighbour, Run run, Fence fence) const 
 }
 
 void FreeSpace::Release(Run run, Fence fence) noexcept {
-  free_granules_ += run.length();
   if (run.begin > 0) {
     const Granule before = starts_.AtOrBefore(run.begin - 1);
     if (before != AddressBits::kNone) {
@@ -112,7 +109,6 @@ void FreeSpace::Release(Run run, Fence fence) noexcept {
 }
 
 void FreeSpace::Claim(Run run) noexcept {
-  free_granules_ -= run.length();
   Granule at = starts_.AtOrBefore(run.begin);
   while (at < run.end) {
     const Index index = *by_start_.Find(Key(at));
@@ -170,7 +166,6 @@ void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {
     const Fragment f = fragments_[index];
     if (f.fence.stream == stream && f.fence.position <= position) {
       RemoveFragment(index);
-      free_granules_ -= f.end - f.begin;
       Release({f.begin, f.end}, Fence{});
     }
     at = starts_.AtOrAfter(f.end);
@@ -183,13 +178,10 @@ void FreeSpace::RefenceAll(StreamIndex from, Fence fence) noexcept {
     const Fragment f = fragments_[index];
     if (f.fence.stream == from) {
       RemoveFragment(index);
-      free_granules_ -= f.end - f.begin;
       Release({f.begin, f.end}, fence);
     }
     at = starts_.AtOrAfter(f.end);
   }
 }
-
-bool FreeSpace::HasFragmentsOf(StreamIndex stream) const noexcept { return sizes_[stream].count != 0; }
 
 }  // namespace stalloc::runtime

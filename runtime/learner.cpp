@@ -175,7 +175,6 @@ bool Learner::Adopt(const Pattern& pattern) {
     LogWarn("a plan could not be put in force: its views could not be mapped");
     return false;
   }
-  ++plans_made_;
   BeginTrial(pattern.period, pattern.requests.size());
   awaiting_ = true;
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + made.report);

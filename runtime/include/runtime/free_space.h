@@ -119,9 +119,6 @@ class FreeSpace {
   // Everything free now belongs to the order of `fence` (used when a second stream appears and when one is retired).
   void RefenceAll(StreamIndex from, Fence fence) noexcept;
 
-  bool HasFragmentsOf(StreamIndex stream) const noexcept;
-  std::uint64_t free_granules() const noexcept { return free_granules_; }
-  std::uint32_t fragment_count() const noexcept { return fragment_count_; }
 
  private:
   using Index = std::uint32_t;
@@ -158,8 +155,6 @@ class FreeSpace {
   Index unused_head_ = kNull;  // chained through Fragment::next
   Index unused_fresh_ = 1;
   LazyArray<SizeIndex> sizes_;  // one a stream
-  std::uint64_t free_granules_ = 0;
-  std::uint32_t fragment_count_ = 0;
 };
 
 }  // namespace stalloc::runtime

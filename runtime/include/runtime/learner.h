@@ -41,8 +41,6 @@ class Learner {
   // Looks at what has been seen since the last call; may plan. Returns true if a plan was put in force.
   bool Step();
 
-  std::uint64_t plans_made() const { return plans_made_; }
-
  private:
   struct Counts {
     std::uint64_t requests = 0;
@@ -83,7 +81,6 @@ class Learner {
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int unplannable_found_ = 0;
   int poor_checks_ = 0;
-  std::uint64_t plans_made_ = 0;
 };
 
 }  // namespace stalloc::runtime
