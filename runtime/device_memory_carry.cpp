@@ -1,0 +1,142 @@
+// The part of DeviceMemory that carries a claim out with the driver: pages made, views mapped, streams made to wait.
+// Nothing here holds the lock over a driver call; each step takes what it needs under the lock, acts, and publishes the
+// outcome under it.
+#include <algorithm>
+
+#include "runtime/capture.h"
+#include "runtime/device_memory.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+// Before growing by this much in one request, the driver is asked whether it has it: cuDNN probes by asking for more
+// than there is, and mapping page by page until it fails would take seconds.
+constexpr PageNumber kAskBeforePages = 512;
+
+}  // namespace
+
+CUresult DeviceMemory::Carry(Claim* claim, const Who& who) {
+  RelaxedCapture relaxed(driver_);
+  if (CUresult result = CarryNewPages(claim); result != CUDA_SUCCESS) return result;
+  if (claim->where.kind == Found::Kind::kPages)
+    if (CUresult result = CarryView(claim); result != CUDA_SUCCESS) return result;
+  if (claim->where.kind == Found::Kind::kExchange)
+    if (CUresult result = CarryExchange(claim); result != CUDA_SUCCESS) return result;
+  return claim->waits.empty() ? CUDA_SUCCESS : CarryWaits(claim, who);
+}
+
+CUresult DeviceMemory::CarryNewPages(Claim* claim) {
+  PageNumber wanted = 0;
+  for (const auto& pages : claim->new_pages) wanted += pages.count;
+  if (wanted >= kAskBeforePages) {
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    if (driver_.cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
+        free_bytes < std::size_t{wanted} * kPageBytes)
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  for (; claim->mapped_runs < claim->new_pages.size(); ++claim->mapped_runs) {
+    const auto& pages = claim->new_pages[claim->mapped_runs];
+    if (CUresult result = pages_.Grow(pages.first, pages.count); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::CarryView(Claim* claim) {
+  std::optional<std::size_t> offset;
+  {
+    std::lock_guard lock(mutex_);
+    offset = views_->TakeAddresses(claim->where.pages.size());
+  }
+  if (!offset) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = pages_.MapView(*offset, claim->where.pages);
+  std::lock_guard lock(mutex_);
+  if (result != CUDA_SUCCESS) {
+    views_->ReturnAddresses(*offset, claim->where.pages.size());
+    return result;
+  }
+  claim->where.view = views_->Add(*offset, std::move(claim->where.pages));
+  claim->where.kind = Found::Kind::kView;
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::CarryExchange(Claim* claim) {
+  std::size_t offset = 0;
+  {
+    std::lock_guard lock(mutex_);
+    offset = (*views_)[claim->where.view].offset_bytes;
+  }
+  const CUresult result = pages_.ExchangePages(offset, claim->where.pages, claim->where.exchanged);
+  std::lock_guard lock(mutex_);
+  ViewTable::View& view = (*views_)[claim->where.view];
+  view.changing = false;
+  if (result != CUDA_SUCCESS) {
+    const std::size_t count = view.pages.size();
+    views_->Drop(claim->where.view);
+    views_->ReturnAddresses(offset, count);
+    return result;
+  }
+  view.former = std::move(view.pages);
+  view.pages = claim->where.pages;
+  claim->where.kind = Found::Kind::kView;
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
+  std::vector<Fence> fences;
+  for (const auto& wait : claim->waits) {
+    const Fence fence = wait.second;
+    auto same = std::find_if(fences.begin(), fences.end(), [&](const Fence& f) { return f.stream == fence.stream; });
+    if (same == fences.end()) {
+      fences.push_back(fence);
+    } else {
+      same->position = std::max(same->position, fence.position);
+    }
+  }
+  for (const Fence& fence : fences) {
+    CUevent event = nullptr;
+    Fence reached = fence;
+    CUstream waiting = nullptr;
+    CUstream freed_on = nullptr;
+    bool recorded = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (streams_.Behind(who.effective, fence)) continue;
+      if (who.effective != kNoStream) waiting = streams_.HandleOf(who.stream);
+      freed_on = streams_.HandleOf(fence.stream);
+      if (streams_.Retired(fence.stream)) {
+        const StreamTable::Marker* marker = streams_.LastMarker(fence.stream);
+        if (marker == nullptr) continue;
+        event = marker->event;
+        recorded = true;
+      } else {
+        reached = streams_.Here(fence.stream);
+      }
+    }
+    if (!recorded && freed_on == CU_STREAM_PER_THREAD) {
+      // Another thread's default stream cannot be named from here.
+      if (!SynchroniseAll()) return CUDA_ERROR_NOT_READY;
+      continue;
+    }
+    if (!recorded) {
+      event = NewEvent();
+      if (event == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+      if (CUresult result = driver_.cuEventRecord(event, freed_on); result != CUDA_SUCCESS) return result;
+    }
+    const CUresult result =
+        who.effective == kNoStream ? driver_.cuEventSynchronize(event) : driver_.cuStreamWaitEvent(waiting, event, 0);
+    std::lock_guard lock(mutex_);
+    if (!recorded) streams_.AddMarker({event, reached.stream, reached.position});
+    if (result != CUDA_SUCCESS) return result;
+    ++counters_.waits_inserted;
+    if (who.effective == kNoStream) {
+      streams_.Pass(reached.stream, reached.position);
+    } else {
+      streams_.Order(who.effective, reached);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace stalloc::runtime

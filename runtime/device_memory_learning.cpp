@@ -1,0 +1,158 @@
+// The part of DeviceMemory that the learner sees: requests put down as they come, and plans put in force.
+#include <algorithm>
+
+#include "runtime/device_memory.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+// Requests seen but not yet fetched by the learner.
+constexpr std::size_t kMaxSeen = std::size_t{1} << 18;
+
+}  // namespace
+
+void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
+                           std::uint64_t call_site) {
+  if (seen_.size() == seen_.capacity()) {
+    seen_lost_ = true;
+    return;
+  }
+  Seen seen;
+  seen.observation = {op, 0, block.number, block.size_bytes, call_site};
+  seen.view = block.view;
+  if (block.view == kNoView) seen.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
+  seen.stream = stream;
+  seen_.push_back(seen);
+}
+
+void DeviceMemory::SetObserving(bool on) {
+  std::vector<Seen> room;
+  if (on) room.reserve(kMaxSeen);
+  std::lock_guard lock(mutex_);
+  if (on == observing_.load(std::memory_order_relaxed)) return;
+  seen_.swap(room);
+  seen_lost_ = false;
+  observing_.store(on, std::memory_order_relaxed);
+}
+
+void DeviceMemory::TakeSeen(std::vector<Seen>* seen, bool* lost) {
+  seen->clear();
+  seen->reserve(kMaxSeen);
+  std::lock_guard lock(mutex_);
+  *lost = seen_lost_;
+  seen_lost_ = false;
+  seen_.swap(*seen);
+}
+
+bool DeviceMemory::WantsCallSite(std::uint64_t size_bytes) const noexcept {
+  if (observing_.load(std::memory_order_relaxed)) return true;
+  const PlanInForce* plan = plan_hint_.load(std::memory_order_acquire);
+  if (plan == nullptr) return false;
+  return plan->persistent_left.load(std::memory_order_relaxed) != 0 || !plan->matcher.Expects(size_bytes, 0);
+}
+
+BlockPlace DeviceMemory::PlaceOf(CUdeviceptr address, const Block& block) const {
+  BlockPlace place;
+  if (block.view == kNoView) {
+    place.kind = BlockPlace::Kind::kRun;
+    place.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
+    return place;
+  }
+  const auto& pages = (*views_)[block.view].pages;
+  place.kind = BlockPlace::Kind::kPages;
+  place.view = block.view;
+  place.pages.assign(pages.begin(), pages.begin() + (block.granules + kPageGranules - 1) / kPageGranules);
+  return place;
+}
+
+std::vector<DeviceMemory::LiveBlock> DeviceMemory::LiveBlocks() const {
+  std::vector<LiveBlock> live;
+  std::lock_guard lock(mutex_);
+  live.reserve(blocks_.size() + deferred_.size());
+  blocks_.ForEach([&](std::uint64_t key, const Block& block) {
+    const CUdeviceptr address = key * kGranuleBytes;
+    live.push_back({{address, block.size_bytes, block.number, 0}, PlaceOf(address, block)});
+  });
+  return live;
+}
+
+std::vector<PageNumber> DeviceMemory::PagesOfView(ViewIndex view) const {
+  std::lock_guard lock(mutex_);
+  return (*views_)[view].pages;
+}
+
+std::shared_ptr<PlanInForce> DeviceMemory::plan() const {
+  std::lock_guard lock(mutex_);
+  return plan_;
+}
+
+double DeviceMemory::LastIterationMatchRate() const {
+  std::lock_guard lock(mutex_);
+  return plan_ ? plan_->matcher.LastIterationMatchRate() : 0.0;
+}
+
+bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
+  if (plan) {
+    for (BlockPlace& slot : plan->slots) {
+      if (slot.kind != BlockPlace::Kind::kPages) continue;
+      std::optional<std::size_t> offset;
+      {
+        std::lock_guard lock(mutex_);
+        slot.view = views_->FindExact(slot.pages);
+        if (slot.view != kNoView) {
+          (*views_)[slot.view].pinned = true;
+          continue;
+        }
+        // Pages that do not exist yet are mapped when the slot is first taken.
+        bool exist = true;
+        for (const PageNumber page : slot.pages)
+          space_->VisitOverlapping({page * kPageGranules, (page + 1) * kPageGranules},
+                                   [&](Run, Fence fence) { exist = exist && fence.stream != kAbsent; });
+        if (!exist) continue;
+        offset = views_->TakeAddresses(slot.pages.size());
+      }
+      if (!offset || pages_.MapView(*offset, slot.pages) != CUDA_SUCCESS) {
+        std::lock_guard lock(mutex_);
+        if (offset) views_->ReturnAddresses(*offset, slot.pages.size());
+        return false;
+      }
+      std::lock_guard lock(mutex_);
+      slot.view = views_->Add(*offset, slot.pages);
+      (*views_)[slot.view].pinned = true;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  if (next_plan_) retired_plans_.push_back(std::move(next_plan_));
+  if (plan) {
+    if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), next_number_);
+    ++counters_.plans_installed;
+  }
+  if (plan && when == When::kNextIteration) {
+    next_plan_ = std::move(plan);
+  } else {
+    PutInForce(std::move(plan));
+  }
+  return true;
+}
+
+// Under the lock.
+void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
+  if (plan_) {
+    for (const BlockPlace& slot : plan_->slots)
+      if (slot.view != kNoView) (*views_)[slot.view].pinned = false;
+    retired_plans_.push_back(std::move(plan_));
+  }
+  plan_ = std::move(plan);
+  if (plan_)
+    for (const BlockPlace& slot : plan_->slots)
+      if (slot.view != kNoView) (*views_)[slot.view].pinned = true;
+  plan_hint_.store(plan_.get(), std::memory_order_release);
+}
+
+bool DeviceMemory::awaiting_iteration() const {
+  std::lock_guard lock(mutex_);
+  return next_plan_ != nullptr;
+}
+
+}  // namespace stalloc::runtime

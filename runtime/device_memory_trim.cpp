@@ -1,0 +1,129 @@
+// The part of DeviceMemory that gives memory back: views that nothing lives in, and idle pages. No driver call is made
+// under the lock.
+#include <algorithm>
+
+#include "runtime/capture.h"
+#include "runtime/device_memory.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+// Aliases kept for views that nothing lives in: beyond this many pages the least recently used are unmapped.
+constexpr std::uint64_t kMaxViewPages = std::uint64_t{1} << 18;
+
+}  // namespace
+
+void DeviceMemory::EvictViews() {
+  {
+    std::lock_guard lock(mutex_);
+    if (views_->mapped_pages() <= kMaxViewPages) return;
+  }
+  // Work that was queued before a view's last block was freed may still use its addresses.
+  if (!SynchroniseAll()) return;
+  std::vector<std::pair<std::size_t, std::size_t>> unmapped;  // offset, pages
+  {
+    std::lock_guard lock(mutex_);
+    while (views_->mapped_pages() > kMaxViewPages / 2) {
+      const ViewIndex view = views_->LeastRecentlyUsed();
+      if (view == kNoView) break;
+      unmapped.emplace_back((*views_)[view].offset_bytes, (*views_)[view].pages.size());
+      views_->Drop(view);
+    }
+  }
+  for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
+  std::lock_guard lock(mutex_);
+  for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset, pages);
+}
+
+std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
+  RelaxedCapture relaxed(driver_);
+  FinishDeferred();
+  RecordMarkers();
+  struct Rooms {
+    PageNumber first, count;
+  };
+  std::vector<Rooms> taken;
+  std::vector<std::pair<std::size_t, std::size_t>> unmapped;
+  std::vector<StreamIndex> sole;
+  {
+    std::lock_guard lock(mutex_);
+    Sweep();
+    std::uint64_t idle = counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
+    if (idle <= keep_bytes) return 0;
+    std::vector<Run> rooms;
+    Run run{};
+    auto close = [&] {
+      if (run.length() != 0) rooms.push_back(run);
+    };
+    space_->VisitAll([&](Run fragment, Fence fence) {
+      if (!search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo)) return;
+      if (fragment.begin == run.end) {
+        run.end = fragment.end;
+        return;
+      }
+      close();
+      run = fragment;
+    });
+    close();
+    // From the top down, so that what is kept is dense.
+    for (auto room = rooms.rbegin(); room != rooms.rend() && idle > keep_bytes; ++room) {
+      const PageNumber first = (room->begin + kPageGranules - 1) / kPageGranules;
+      PageNumber last = room->end / kPageGranules;
+      PageNumber begin = last;
+      while (begin > first && idle >= keep_bytes + kPageBytes) --begin, idle -= kPageBytes;
+      if (begin >= last) continue;
+      // A view that something lives in cannot go, nor can the pages behind the rest of it.
+      bool held = false;
+      for (const ViewIndex view : views_->Mapping(begin, last - begin)) held = held || (*views_)[view].live_blocks != 0;
+      if (held) continue;
+      for (const ViewIndex view : views_->Mapping(begin, last - begin)) {
+        unmapped.emplace_back((*views_)[view].offset_bytes, (*views_)[view].pages.size());
+        if (plan_)
+          for (BlockPlace& slot : plan_->slots)
+            if (slot.view == view) slot.view = kNoView;  // mapped again when it is next asked for
+        views_->Drop(view);
+      }
+      space_->Claim({begin * kPageGranules, last * kPageGranules});
+      taken.push_back({begin, last - begin});
+    }
+    // With a single stream no fences are kept: its work must be known to have executed.
+    if (!multi_stream_ && streams_.count() == 1) sole.push_back(1);
+  }
+  if (taken.empty()) return 0;
+  bool executed = true;
+  for (const StreamIndex stream : sole) {
+    CUstream handle = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      handle = streams_.HandleOf(stream);
+    }
+    executed = !Captures(driver_, handle) && driver_.cuStreamQuery(handle) == CUDA_SUCCESS;
+  }
+  // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
+  // it.
+  if (!unmapped.empty()) executed = SynchroniseAll();
+  std::uint64_t given_back = 0;
+  if (executed) {
+    for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
+    for (const Rooms& room : taken) {
+      pages_.Shrink(room.first, room.count);
+      given_back += std::uint64_t{room.count} * kPageBytes;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  if (executed)
+    for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset, pages);
+  for (const Rooms& room : taken)
+    space_->Release({room.first * kPageGranules, (room.first + room.count) * kPageGranules},
+                    executed ? Fence{kAbsent, 0} : Fence{});
+  counters_.reserved_bytes -= given_back;
+  return given_back;
+}
+
+std::uint64_t DeviceMemory::ReleaseIdle() {
+  SynchroniseAll();
+  return Trim(0);
+}
+
+}  // namespace stalloc::runtime
