@@ -70,7 +70,7 @@ std::size_t ColumnsToEvents(const std::byte* columns, std::span<TraceEvent> even
   for (std::size_t i = 0; i < events.size(); ++i) {
     const auto op = static_cast<std::uint8_t>(events[i].op);
     const auto served = static_cast<std::uint8_t>(events[i].served);
-    if (op < 1 || op > 2 || served > 3) return i;
+    if (op < 1 || op > 4 || served > 3) return i;
   }
   return events.size();
 }

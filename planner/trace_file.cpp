@@ -1,10 +1,10 @@
-// The format of trace files, version 1: blocks one after another to the end of the file, nothing else. All numbers are
+// The format of trace files, version 2: blocks one after another to the end of the file, nothing else. All numbers are
 // little-endian. A block is read without any other block.
 //
 //   byte  0        8       12       16       20       24       28       32        40         48
 //         +--------+-------+--------+--------+--------+--------+--------+---------+----------+------------------+
 //         | magic  |version|encoding| events | raw    | stored | zero   | number  | checksum | payload          |
-//         |stallocT| u32=1 | u32    | u32    | u32    | u32    | u32    | u64     | u64      | of stored bytes  |
+//         |stallocT| u32=2 | u32    | u32    | u32    | u32    | u32    | u64     | u64      | of stored bytes  |
 //         +--------+-------+--------+--------+--------+--------+--------+---------+----------+------------------+
 //
 //   encoding   0: the payload is the columns; 1: it is one zstd frame of them
@@ -18,7 +18,7 @@
 //   sequence u64 d | block u64 d | size_bytes u64 | call_site u64 | time_ns u64 d        (d: difference to the event
 //   before)
 //
-// One golden file per version is kept in tests/planner/golden.
+// Version 1 had requests only (op 1 and 2); it is read as well. One golden file per version is kept in tests/planner/golden.
 #include "planner/trace_file.h"
 
 #include <fcntl.h>
@@ -38,7 +38,8 @@
 namespace stalloc::planner {
 namespace {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kOldestVersion = 1;
 
 struct Header {
   char magic[8];
@@ -221,8 +222,8 @@ struct TraceReader::State {
     if (std::memcmp(header.magic, kTraceBlockMagic, sizeof(header.magic)) != 0) {
       return position == 0 ? "not a trace file" : "no block begins here";
     }
-    if (header.version != kVersion) {
-      return "version " + std::to_string(header.version) + ", this program reads version 1";
+    if (header.version < kOldestVersion || header.version > kVersion) {
+      return "version " + std::to_string(header.version) + ", this program reads versions 1 and 2";
     }
     if (header.encoding > 1) return "unknown encoding " + std::to_string(header.encoding);
     if (header.events == 0 || header.events > TraceWriter::kMaxBlockEvents) return "impossible number of events";
@@ -305,7 +306,13 @@ Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail, bool* trunc
     const auto more = (*reader)->Next(&block);
     if (!more) return more.error();
     if (!*more) break;
-    trace.events.insert(trace.events.end(), block.begin(), block.end());
+    for (const TraceEvent& event : block) {
+      if (event.IsRequest()) {
+        trace.events.push_back(event);
+      } else {
+        trace.order.push_back({trace.events.size(), event});
+      }
+    }
   }
   if (truncated != nullptr) *truncated = (*reader)->Truncated();
   return trace;

@@ -36,14 +36,15 @@ DeviceMemory::Who DeviceMemory::Resolve(std::optional<Order> order) {
   Who who;
   if (order) {
     who.stream = streams_.IndexOf(order->stream, order->scope);
-    if (!multi_stream_ && (streams_.count() > 1 || unordered_requests_)) {
-      if (streams_.count() > 1) space_->RefenceAll(kNoStream, streams_.Advance(1));
+    if (first_stream_ == kNoStream && who.stream != kNoStream) first_stream_ = who.stream;
+    if (!multi_stream_ && (who.stream != first_stream_ || unordered_requests_)) {
+      if (who.stream != first_stream_) space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
       multi_stream_ = true;
     }
   } else {
     unordered_requests_ = true;
-    if (!multi_stream_ && streams_.count() > 0) {
-      space_->RefenceAll(kNoStream, streams_.Advance(1));
+    if (!multi_stream_ && first_stream_ != kNoStream) {
+      space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
       multi_stream_ = true;
     }
   }

@@ -141,14 +141,22 @@ void DeviceMemory::NoteStreamDestroyed(Order order) {
   streams_.Retire(stream);
 }
 
-void DeviceMemory::NoteEventRecorded(CUevent event, Order order) {
+// Streams that make no request are followed too: order runs through them (a communication library's own streams), and
+// what one stream knows of another reaches a third.
+DeviceMemory::Noted DeviceMemory::NoteEventRecorded(CUevent event, Order order) {
   std::lock_guard lock(mutex_);
-  if (multi_stream_) streams_.EventRecorded(event, streams_.FindExisting(order.stream, order.scope));
+  if (!multi_stream_ && recorder_ == nullptr) return {};
+  const StreamIndex stream = streams_.IndexOf(order.stream, order.scope);
+  streams_.EventRecorded(event, stream);
+  return {stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
-void DeviceMemory::NoteStreamWaits(Order order, CUevent event) {
+DeviceMemory::Noted DeviceMemory::NoteStreamWaits(Order order, CUevent event) {
   std::lock_guard lock(mutex_);
-  if (multi_stream_) streams_.StreamWaits(streams_.FindExisting(order.stream, order.scope), event);
+  if (!multi_stream_ && recorder_ == nullptr) return {};
+  const StreamIndex stream = streams_.IndexOf(order.stream, order.scope);
+  streams_.StreamWaits(stream, event);
+  return {stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
 void DeviceMemory::NoteEventDestroyed(CUevent event) {

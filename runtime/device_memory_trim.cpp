@@ -88,7 +88,7 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
       taken.push_back({begin, last - begin});
     }
     // With a single stream no fences are kept: its work must be known to have executed.
-    if (!multi_stream_ && streams_.count() == 1) sole.push_back(1);
+    if (!multi_stream_ && first_stream_ != kNoStream) sole.push_back(first_stream_);
   }
   if (taken.empty()) return 0;
   bool executed = true;

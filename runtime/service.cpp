@@ -157,6 +157,16 @@ planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, Str
   return event;
 }
 
+void RecordOrder(Process& process, const DeviceService& service, planner::TraceEvent::Op op, CUevent event,
+                 DeviceMemory::Noted noted) noexcept {
+  if (noted.stream == kNoStream || !process.recorder.recording()) return;
+  planner::TraceEvent order = EventOf(service, CUstream{}, noted.stream);
+  order.op = op;
+  order.sequence = noted.sequence;
+  order.block = reinterpret_cast<std::uint64_t>(event);
+  process.recorder.Record(order);
+}
+
 // A snapshot of everything, for the last line and the statistics file.
 Statistics Collect(Process& process) {
   Statistics statistics;
@@ -381,7 +391,8 @@ void NoteEventRecorded(CUevent event, CUstream stream) noexcept {
   DeviceService* service = Current(*process, &context);
   if (service == nullptr) return;
   try {
-    service->memory().NoteEventRecorded(event, *OrderOf(stream, context));
+    RecordOrder(*process, *service, planner::TraceEvent::Op::kRecord, event,
+                service->memory().NoteEventRecorded(event, *OrderOf(stream, context)));
   } catch (const std::exception&) {  // an order that is not known costs a wait at most
     service->memory().NoteEventDestroyed(event);
   }
@@ -391,8 +402,13 @@ void NoteStreamWaits(CUstream stream, CUevent event) noexcept {
   Process* process = Serving();
   if (process == nullptr) return;
   CUcontext context = nullptr;
-  if (DeviceService* service = Current(*process, &context))
-    service->memory().NoteStreamWaits(*OrderOf(stream, context), event);
+  DeviceService* service = Current(*process, &context);
+  if (service == nullptr) return;
+  try {
+    RecordOrder(*process, *service, planner::TraceEvent::Op::kWait, event,
+                service->memory().NoteStreamWaits(*OrderOf(stream, context), event));
+  } catch (const std::exception&) {  // as above
+  }
 }
 
 void NoteEventDestroyed(CUevent event) noexcept {

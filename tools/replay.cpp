@@ -16,9 +16,14 @@ double ReplayResult::Fragmentation() const {
 
 planner::Trace OneDevice(const planner::Trace& trace) {
   planner::Trace result;
+  if (trace.events.empty()) return result;
+  const auto device = trace.events.front().device;
+  auto order = trace.order.begin();
   for (std::size_t k = 0; k < trace.events.size(); ++k) {
+    for (; order != trace.order.end() && order->before <= k; ++order)
+      if (order->event.device == device) result.order.push_back({result.events.size(), order->event});
     const TraceEvent& event = trace.events[k];
-    if (event.device != trace.events.front().device || event.size_bytes == 0) continue;
+    if (event.device != device || event.size_bytes == 0) continue;
     result.events.push_back(event);
     if (!trace.steps.empty()) result.steps.push_back(trace.steps[k]);
   }

@@ -88,7 +88,9 @@ class Replay {
     DeviceMemory& memory = service_->memory();
     StepCounter maps_by_step(trace_);
     StepCounter planned_by_step(trace_);
+    auto order = trace_.order.begin();
     for (std::size_t k = 0; k < trace_.events.size(); ++k) {
+      for (; order != trace_.order.end() && order->before <= k; ++order) FollowOrder(order->event);
       const TraceEvent& event = trace_.events[k];
       event.op == TraceEvent::Op::kAllocate ? Allocate(event) : Free(event);
       if (k % kEventsBetweenLearnerSteps == 0) service_->learner().Step();
@@ -125,6 +127,20 @@ class Replay {
     return DeviceMemory::Order{device_.Stream(event.stream), 0};
   }
 
+  // The program's own order, done on the device and told to the allocator as the hooks do.
+  void FollowOrder(const TraceEvent& event) {
+    auto [at, fresh] = events_.try_emplace(event.block, nullptr);
+    const CUstream stream = device_.Stream(event.stream);
+    if (event.op == TraceEvent::Op::kRecord) {
+      if (fresh) CheckSimulated(cuEventCreate(&at->second, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+      CheckSimulated(cuEventRecord(at->second, stream), "cuEventRecord");
+      service_->memory().NoteEventRecorded(at->second, {stream, 0});
+    } else if (!fresh && at->second != nullptr) {
+      CheckSimulated(cuStreamWaitEvent(stream, at->second, 0), "cuStreamWaitEvent");
+      service_->memory().NoteStreamWaits({stream, 0}, at->second);
+    }
+  }
+
   void Allocate(const TraceEvent& event) {
     const DeviceMemory::Allocation made =
         service_->memory().Allocate(event.size_bytes, OrderOf(event), event.call_site);
@@ -151,6 +167,7 @@ class Replay {
   SimulatedDevice device_;
   std::unique_ptr<runtime::DeviceService> service_;
   std::unordered_map<std::uint64_t, Block> live_;
+  std::unordered_map<std::uint64_t, CUevent> events_;
 };
 
 }  // namespace

@@ -164,17 +164,63 @@ TEST(TraceFileErrors, SurvivesSigkill) {
   EXPECT_EQ(trace->events, ExampleEvents(trace->events.size()));
 }
 
-TEST(TraceFileGolden, ReadsVersion1) {
-  if (const char* target = WriteGoldenTo()) {
-    auto writer = TraceWriter::Create(std::string(target) + "/trace-v1.bin");
-    ASSERT_TRUE(writer.ok());
-    ASSERT_EQ((*writer)->Append(ExampleEvents(64)), std::nullopt);
-    ASSERT_EQ((*writer)->Append(ExampleEvents(64, 64)), std::nullopt);
-    GTEST_SKIP() << "golden file written";
+// A record and a wait between every four requests.
+std::vector<TraceEvent> ExampleWithOrder(std::size_t count) {
+  std::vector<TraceEvent> events;
+  for (const TraceEvent& request : ExampleEvents(count)) {
+    events.push_back(request);
+    if (events.size() % 6 != 4) continue;
+    for (const auto op : {TraceEvent::Op::kRecord, TraceEvent::Op::kWait}) {
+      TraceEvent order = request;
+      order.op = op;
+      order.block = 0x7f0000001000 + request.sequence;
+      order.size_bytes = 0;
+      order.call_site = 0;
+      order.stream += op == TraceEvent::Op::kWait ? 1 : 0;
+      events.push_back(order);
+    }
   }
+  return events;
+}
+
+TEST(TraceFileOrder, IsKeptApartFromTheRequestsItStandsBetween) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "ordered";
+  auto writer = TraceWriter::Create(path);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_EQ((*writer)->Append(ExampleWithOrder(10)), std::nullopt);
+  const auto trace = ReadTraceFile(path, TraceTail::kMustBeWhole);
+  ASSERT_TRUE(trace.ok()) << trace.error().Text();
+  EXPECT_EQ(trace->events, ExampleEvents(10));
+  ASSERT_EQ(trace->order.size(), 4u);
+  const std::size_t before[] = {4, 4, 8, 8};
+  for (std::size_t k = 0; k < 4; ++k) {
+    EXPECT_EQ(trace->order[k].before, before[k]);
+    EXPECT_EQ(trace->order[k].event.op, k % 2 == 0 ? TraceEvent::Op::kRecord : TraceEvent::Op::kWait);
+  }
+}
+
+// The program writes version 2 only; version 1's file stays as it was written by the program of its time.
+TEST(TraceFileGolden, ReadsVersion1) {
   const auto trace = ReadTraceFile(GoldenPath("trace-v1.bin"), TraceTail::kMustBeWhole);
   ASSERT_TRUE(trace.ok()) << trace.error().Text();
   EXPECT_EQ(trace->events, ExampleEvents(128));
+  EXPECT_TRUE(trace->order.empty());
+}
+
+TEST(TraceFileGolden, ReadsVersion2) {
+  if (const char* target = WriteGoldenTo()) {
+    auto writer = TraceWriter::Create(std::string(target) + "/trace-v2.bin");
+    ASSERT_TRUE(writer.ok());
+    ASSERT_EQ((*writer)->Append(ExampleWithOrder(64)), std::nullopt);
+    GTEST_SKIP() << "golden file written";
+  }
+  auto reader = TraceReader::Open(GoldenPath("trace-v2.bin"), TraceTail::kMustBeWhole);
+  ASSERT_TRUE(reader.ok()) << reader.error().Text();
+  std::vector<TraceEvent> events;
+  const auto more = (*reader)->Next(&events);
+  ASSERT_TRUE(more.ok()) << more.error().Text();
+  EXPECT_EQ(events, ExampleWithOrder(64));
 }
 
 }  // namespace

@@ -13,8 +13,15 @@
 namespace stalloc::planner {
 
 struct Trace {
-  std::vector<TraceEvent> events;    // in the order in which they happened; a free names a block allocated before it
+  // What the program said of the order between its streams, just before events[before].
+  struct Order {
+    std::size_t before = 0;
+    TraceEvent event;
+  };
+
+  std::vector<TraceEvent> events;    // requests, in the order in which they happened; a free names a block allocated before it
   std::vector<std::uint32_t> steps;  // for each event the training step that it belongs to; empty: unknown
+  std::vector<Order> order;          // by rising `before`
 };
 
 // The events [first, last) of a trace.

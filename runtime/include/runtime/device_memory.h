@@ -123,8 +123,14 @@ class DeviceMemory {
   void ResetHigh(bool used, bool reserved);
 
   void NoteStreamDestroyed(Order order);
-  void NoteEventRecorded(CUevent event, Order order);
-  void NoteStreamWaits(Order order, CUevent event);
+  // What the program says of the order between its streams. `stream` and `sequence` are for the trace: the stream's
+  // index (kNoStream: not followed) and the place in the recorder's order.
+  struct Noted {
+    StreamIndex stream = kNoStream;
+    std::uint64_t sequence = 0;
+  };
+  Noted NoteEventRecorded(CUevent event, Order order);
+  Noted NoteStreamWaits(Order order, CUevent event);
   void NoteEventDestroyed(CUevent event);
   // Set while any stream of the process captures: streams are then asked before anything is recorded on them.
   static std::atomic<int> captures_in_progress;
@@ -249,6 +255,7 @@ class DeviceMemory {
   std::uint64_t next_number_ = 1;
   std::uint64_t view_clock_ = 0;
   bool multi_stream_ = false;
+  StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_
   bool unordered_requests_ = false;  // requests without a stream have been seen
   std::vector<CUevent> idle_events_;
   struct Deferred {
