@@ -206,13 +206,19 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   if (large && take(search_->Exchange(granules, stream, Waits::kNo))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
   // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
-  if (multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0) {
+  const bool may_wait = multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0;
+  if (may_wait) {
     if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->Stitch(granules, stream, Waits::kYes, 0, from))) return true;
   }
+  // More must be held. As few pages as can be: out of what is free, then out of other streams' memory, behind a wait.
   if (large && grown.new_pages > 0) {
-    Found stitched = search_->Stitch(granules, stream, Waits::kNo, grown ? grown.new_pages - 1 : ~PageNumber{0}, from);
+    PageNumber below = grown ? grown.new_pages - 1 : ~PageNumber{0};
+    Found stitched = search_->Stitch(granules, stream, Waits::kNo, below, from);
+    if (stitched) below = stitched.new_pages - 1;
+    if (may_wait)
+      if (Found waiting = search_->Stitch(granules, stream, Waits::kYes, below, from)) stitched = std::move(waiting);
     if (stitched && WithinLimit(stitched.new_pages)) return take(std::move(stitched));
   }
   return WithinLimit(grown.new_pages) && take(std::move(grown));
