@@ -10,13 +10,12 @@ std::optional<Packing> PlaceInOrder(const Instance& instance, const Order& order
   Packing packing;
   packing.offsets.resize(instance.size());
   for (const std::uint32_t i : order) {
-    const Block& block = instance.blocks[i];
-    const Bytes offset = fit == Fit::kFirst ? occupancy.FirstFit(block) : occupancy.BestFit(block);
-    const Bytes end = offset + block.size;
+    const Bytes offset = fit == Fit::kFirst ? occupancy.FirstFit(i) : occupancy.BestFit(i);
+    const Bytes end = offset + instance.blocks[i].size;
     if (end > ceiling) return std::nullopt;
     packing.offsets[i] = offset;
     packing.height = std::max(packing.height, end);
-    occupancy.Add(block.first, block.last, offset, end);
+    occupancy.Add(i, offset, end);
   }
   return packing;
 }

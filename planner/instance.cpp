@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
-
-#include "planner/lower_bound.h"
 
 namespace stalloc::planner {
 namespace {
@@ -106,30 +103,53 @@ void FillFloor(Instance& instance) {
   for (const Bytes height : instance.floor) instance.bound = std::max(instance.bound, height);
 }
 
-// Largest padding per slot: the topmost block of a moment need not fill its last unit.
-Bytes TightBound(const Problem& problem, const Instance& instance) {
-  if (problem.alignment_bytes == 1) return instance.bound;
-  // Blocks by falling padding; each slot takes the first that covers it (next_free: union-find over slots).
-  std::vector<std::uint32_t> order(instance.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto padding = [&](std::uint32_t i) { return instance.blocks[i].size - problem.requests[i].size_bytes; };
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return padding(a) > padding(b); });
-  std::vector<Slots> next_free(instance.slots + 1);
-  std::iota(next_free.begin(), next_free.end(), 0);
-  const auto find = [&](Slots t) {
-    while (next_free[t] != t) t = next_free[t] = next_free[next_free[t]];
-    return t;
-  };
-  Bytes bound = 0;
-  for (const std::uint32_t i : order) {
-    instance.ForPieces(instance.blocks[i].first, instance.blocks[i].last, [&](Slots first, Slots last) {
-      for (Slots t = find(first); t <= last; t = find(t)) {
-        bound = std::max(bound, instance.floor[t] - padding(i));
-        next_free[t] = t + 1;
-      }
+// SlotEnds on a line or a circle; there a life that wraps counts as two pieces.
+std::vector<Time> Cuts(const std::vector<Life>& lives, Time period) {
+  if (period == 0) return SlotEnds(lives);
+  std::vector<Life> pieces;
+  pieces.reserve(lives.size());
+  for (const Life& life : lives) {
+    if (life.always || life.begin < life.end) {
+      pieces.push_back(life);
+    } else {
+      pieces.push_back({life.begin, period, false});
+      pieces.push_back({0, life.end, false});
+    }
+  }
+  return SlotEnds(pieces);
+}
+
+// The streams that requests are on, in rising order; nothing where no request is held back from any of them.
+std::vector<std::uint32_t> StreamsInUse(const Problem& problem) {
+  if (problem.reusable.empty()) return {};
+  std::vector<char> used(problem.streams, false);
+  for (const Request& request : problem.requests) used[request.stream] = true;
+  std::vector<std::uint32_t> streams;
+  for (std::uint32_t q = 0; q < problem.streams; ++q) {
+    if (used[q]) streams.push_back(q);
+  }
+  for (std::size_t i = 0; i < problem.requests.size(); ++i) {
+    for (const std::uint32_t q : streams) {
+      if (problem.reusable[i * problem.streams + q] != problem.requests[i].end) return streams;
+    }
+  }
+  return {};
+}
+
+void FillLoad(Instance& instance) {
+  std::vector<Bytes> change(static_cast<std::size_t>(instance.slots) + 1, 0);  // differences modulo 2^64
+  for (const Block& block : instance.blocks) {
+    instance.ForPieces(block.first, block.last, [&](Slots first, Slots last) {
+      change[first] += block.size;
+      change[last + 1] -= block.size;
     });
   }
-  return bound;
+  instance.load.resize(instance.slots);
+  Bytes live = 0;
+  for (Slots t = 0; t < instance.slots; ++t) {
+    live += change[t];
+    instance.load[t] = live;
+  }
 }
 
 }  // namespace
@@ -138,56 +158,52 @@ Instance MakeInstance(const Problem& problem) {
   Instance instance;
   instance.alignment = problem.alignment_bytes;
   instance.capacity = problem.capacity_bytes;
-  std::vector<Life> lives;
-  lives.reserve(problem.requests.size());
+  const std::size_t count = problem.requests.size();
+  const std::vector<std::uint32_t> streams = StreamsInUse(problem);
+  std::vector<Life> lives;  // of requests, then of fixed blocks, then of requests for each stream
+  lives.reserve(count * (1 + streams.size()) + problem.fixed.size());
   for (const Request& request : problem.requests) {
     lives.push_back(Normalised(request.begin, request.end, problem.period));
   }
   for (const FixedBlock& block : problem.fixed) {
     lives.push_back(Normalised(block.begin, block.end, problem.period));
   }
-  // On a circle a wrapping block counts as two pieces when the slots are cut.
-  std::vector<Life> pieces;
-  if (problem.period > 0) {
-    for (const Life& life : lives) {
-      if (life.always || life.begin < life.end) {
-        pieces.push_back(life);
-      } else {
-        pieces.push_back({life.begin, problem.period, false});
-        pieces.push_back({0, life.end, false});
-      }
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const std::uint32_t q : streams) {
+      lives.push_back(Normalised(problem.requests[i].begin, problem.reusable[i * problem.streams + q], problem.period));
     }
   }
-  const std::vector<Time> cuts = SlotEnds(problem.period > 0 ? pieces : lives);
+  const std::vector<Time> cuts = Cuts(lives, problem.period);
   instance.slots = static_cast<Slots>(cuts.size());
 
-  std::vector<Bytes> change(cuts.size() + 1, 0);  // differences modulo 2^64
-  instance.blocks.reserve(problem.requests.size());
-  for (std::size_t i = 0; i < problem.requests.size(); ++i) {
-    Block block;
-    block.size = RoundUp(problem.requests[i].size_bytes, problem.alignment_bytes);
-    block.first = SlotOfBegin(cuts, lives[i].begin);
-    block.last = SlotOfEnd(cuts, lives[i].end);
-    instance.blocks.push_back(block);
-    instance.ForPieces(block.first, block.last, [&](Slots first, Slots last) {
-      change[first] += block.size;
-      change[last + 1] -= block.size;
-    });
+  instance.blocks.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    instance.blocks.push_back({RoundUp(problem.requests[i].size_bytes, problem.alignment_bytes),
+                               SlotOfBegin(cuts, lives[i].begin), SlotOfEnd(cuts, lives[i].end)});
   }
-  instance.load.resize(cuts.size());
-  Bytes live = 0;
-  for (std::size_t t = 0; t < cuts.size(); ++t) {
-    live += change[t];
-    instance.load[t] = live;
-  }
-
   for (std::size_t k = 0; k < problem.fixed.size(); ++k) {
     const FixedBlock& block = problem.fixed[k];
-    const Life& life = lives[problem.requests.size() + k];
+    const Life& life = lives[count + k];
     instance.fixed.push_back({block.offset & ~(problem.alignment_bytes - 1),
                               RoundUp(block.offset + block.size_bytes, problem.alignment_bytes),
                               SlotOfBegin(cuts, life.begin), SlotOfEnd(cuts, life.end)});
   }
+  if (!streams.empty()) {
+    instance.streams = static_cast<std::uint32_t>(streams.size());
+    instance.reach.reserve(count * streams.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t stream = problem.requests[i].stream;
+      const auto at = std::lower_bound(streams.begin(), streams.end(), stream);
+      instance.stream.push_back(static_cast<std::uint32_t>(at - streams.begin()));
+      for (std::size_t q = 0; q < streams.size(); ++q) {
+        const Life& life = lives[count + problem.fixed.size() + i * streams.size() + q];
+        const Slots first = instance.blocks[i].first;
+        const Slots all_around = first == 0 ? instance.slots - 1 : first - 1;
+        instance.reach.push_back(life.always ? all_around : SlotOfEnd(cuts, life.end));
+      }
+    }
+  }
+  FillLoad(instance);
   FillFloor(instance);
   return instance;
 }
@@ -199,22 +215,6 @@ Placement MakePlacement(const Problem& problem, std::vector<Bytes> offsets) {
     placement.height_bytes = std::max(placement.height_bytes, placement.offsets[i] + problem.requests[i].size_bytes);
   }
   return placement;
-}
-
-Bytes LowerBound(const Problem& problem) { return TightBound(problem, MakeInstance(problem)); }
-
-Bytes PeakLive(const Problem& problem) {
-  Problem all = problem;
-  all.alignment_bytes = 1;
-  for (const FixedBlock& block : problem.fixed) {
-    if (problem.period > 0 && static_cast<__int128>(block.end) - block.begin >= problem.period) {
-      all.requests.push_back({block.size_bytes, 0, problem.period, 0});
-    } else {
-      all.requests.push_back({block.size_bytes, block.begin, block.end, 0});
-    }
-  }
-  all.fixed.clear();
-  return MakeInstance(all).bound;
 }
 
 }  // namespace stalloc::planner

@@ -2,8 +2,12 @@
 //
 // A *slot* is a moment at which blocks have begun since the last one ended: two blocks live together if and only if
 // they share a slot, so nothing else about time matters (at most as many slots as requests). On a circle, `last` may be
-// below `first`: the block lives in [first, slots) and [0, last]. Private to planner/; may allocate; built once, then
-// read by any thread.
+// below `first`: the block lives in [first, slots) and [0, last].
+//
+// With an order between streams (Problem::reusable), a block reaches beyond its life: for a block on stream q it takes
+// up its bytes until slot Reach(i, q). The slots tell apart these longer intervals, too, so that blocks b and c may not
+// share bytes if and only if [first of b, reach of b for c's stream] and [first of c, reach of c for b's stream] share
+// a slot. Private to planner/; may allocate; built once, then read by any thread.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +39,26 @@ struct FixedSpan {
 
 struct Instance {
   Slots slots = 0;
-  std::vector<Block> blocks;     // in the order of Problem::requests
-  std::vector<FixedSpan> fixed;  // those that meet a request in time
-  std::vector<Bytes> load;       // per slot: bytes of live blocks (not of fixed ones)
-  std::vector<Bytes> floor;      // per slot: lowest height under which its blocks fit between the fixed ones, as fluid
+  std::vector<Block> blocks;          // in the order of Problem::requests
+  std::vector<FixedSpan> fixed;       // those that meet a request in time
+  std::uint32_t streams = 1;          // those that requests are on; 1 where no block reaches beyond its life
+  std::vector<std::uint32_t> stream;  // per block, below streams; empty if streams == 1
+  std::vector<Slots> reach;           // per block and stream: see Reach; empty if streams == 1
+  std::vector<Bytes> load;            // per slot: bytes of live blocks (not of fixed ones)
+  std::vector<Bytes> floor;  // per slot: lowest height under which its blocks fit between the fixed ones, as fluid
   Bytes alignment = 1;
   Bytes bound = 0;  // max of floor
   // Height that the caller sees for a placement: sizes not rounded.
   Bytes capacity = kUnlimited;
 
   std::size_t size() const { return blocks.size(); }
+
+  std::uint32_t StreamOf(std::uint32_t block) const { return streams == 1 ? 0 : stream[block]; }
+
+  // The last slot in which the block takes up its bytes as seen by blocks on stream q.
+  Slots Reach(std::uint32_t block, std::uint32_t q) const {
+    return streams == 1 ? blocks[block].last : reach[std::size_t{block} * streams + q];
+  }
 
   // How many slots a block lives in.
   Slots Length(const Block& block) const {
@@ -65,7 +79,10 @@ struct Instance {
 // `problem` must be well formed.
 Instance MakeInstance(const Problem& problem);
 
-// Whether two blocks share a slot.
+// LowerBound of the problem that the instance was made of.
+Bytes TightBound(const Problem& problem, const Instance& instance);
+
+// Whether two blocks live together.
 inline bool Meet(const Block& a, const Block& b) {
   const bool wraps_a = a.Wraps();
   const bool wraps_b = b.Wraps();

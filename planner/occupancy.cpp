@@ -6,17 +6,23 @@
 namespace stalloc::planner {
 
 Occupancy::Occupancy(const Instance& instance) : instance_(instance) {
-  const std::size_t leaves = std::bit_ceil(static_cast<std::size_t>(std::max<Slots>(instance.slots, 1)));
-  cover_.resize(2 * leaves);
-  within_.resize(2 * leaves);
+  leaves_ = std::bit_ceil(static_cast<std::size_t>(std::max<Slots>(instance.slots, 1)));
+  held_.assign(instance.streams, Tree(2 * leaves_));
+  begun_.assign(instance.streams + (instance.fixed.empty() ? 0 : 1), Tree(2 * leaves_));
   Clear();
 }
 
 void Occupancy::Clear() {
-  for (Union& spans : cover_) spans.clear();
-  for (Union& spans : within_) spans.clear();
+  for (Tree& tree : held_) {
+    for (Union& spans : tree) spans.clear();
+  }
+  for (Tree& tree : begun_) {
+    for (Union& spans : tree) spans.clear();
+  }
+  if (instance_.slots == 0) return;
   for (const FixedSpan& span : instance_.fixed) {
-    if (!span.Wraps() || instance_.slots > 0) Add(span.first, span.last, span.begin, span.end);
+    for (Tree& held : held_) Hold(held, span.first, span.last, span.begin, span.end);
+    Begin(begun_.back(), span.first, span.begin, span.end);
   }
 }
 
@@ -34,39 +40,51 @@ void Occupancy::Insert(Union& spans, Bytes begin, Bytes end) {
   spans.erase(std::next(low), high);
 }
 
-void Occupancy::AddBetween(std::int32_t node, Slots node_first, Slots node_last, Slots first, Slots last, Span span) {
-  Insert(within_[node], span.begin, span.end);
-  if (first <= node_first && node_last <= last) {
-    Insert(cover_[node], span.begin, span.end);
-    return;
-  }
-  const Slots middle = node_first + (node_last - node_first) / 2;
-  if (first <= middle) AddBetween(2 * node, node_first, middle, first, last, span);
-  if (last > middle) AddBetween(2 * node + 1, middle + 1, node_last, first, last, span);
-}
-
-void Occupancy::Add(Slots first, Slots last, Bytes begin, Bytes end) {
-  const Slots top = static_cast<Slots>(cover_.size() / 2) - 1;
+void Occupancy::Hold(Tree& held, Slots first, Slots last, Bytes begin, Bytes end) {
   instance_.ForPieces(first, last, [&](Slots a, Slots b) {
-    if (a <= b) AddBetween(1, 0, top, a, b, {begin, end});
+    std::size_t low = leaves_ + static_cast<std::size_t>(a);
+    std::size_t high = leaves_ + static_cast<std::size_t>(b) + 1;
+    for (; low < high; low /= 2, high /= 2) {
+      if (low % 2 == 1) Insert(held[low++], begin, end);
+      if (high % 2 == 1) Insert(held[--high], begin, end);
+    }
   });
 }
 
-void Occupancy::CollectBetween(std::int32_t node, Slots node_first, Slots node_last, Slots first, Slots last) {
-  const bool inside = first <= node_first && node_last <= last;
-  const Union& spans = inside ? within_[node] : cover_[node];
-  if (!spans.empty()) cursors_.push_back({spans.data(), spans.data() + spans.size()});
-  if (inside) return;
-  const Slots middle = node_first + (node_last - node_first) / 2;
-  if (first <= middle) CollectBetween(2 * node, node_first, middle, first, last);
-  if (last > middle) CollectBetween(2 * node + 1, middle + 1, node_last, first, last);
+void Occupancy::Begin(Tree& begun, Slots first, Bytes begin, Bytes end) {
+  for (std::size_t node = leaves_ + static_cast<std::size_t>(first); node > 0; node /= 2) {
+    Insert(begun[node], begin, end);
+  }
 }
 
-void Occupancy::Collect(const Block& block) {
+void Occupancy::Add(std::uint32_t block, Bytes begin, Bytes end) {
+  const Slots first = instance_.blocks[block].first;
+  for (std::uint32_t q = 0; q < instance_.streams; ++q) Hold(held_[q], first, instance_.Reach(block, q), begin, end);
+  Begin(begun_[instance_.StreamOf(block)], first, begin, end);
+}
+
+void Occupancy::CollectNode(const Union& spans) {
+  if (!spans.empty()) cursors_.push_back({spans.data(), spans.data() + spans.size()});
+}
+
+void Occupancy::CollectBegun(const Tree& begun, Slots first, Slots last) {
+  instance_.ForPieces(first, last, [&](Slots a, Slots b) {
+    std::size_t low = leaves_ + static_cast<std::size_t>(a);
+    std::size_t high = leaves_ + static_cast<std::size_t>(b) + 1;
+    for (; low < high; low /= 2, high /= 2) {
+      if (low % 2 == 1) CollectNode(begun[low++]);
+      if (high % 2 == 1) CollectNode(begun[--high]);
+    }
+  });
+}
+
+void Occupancy::Collect(std::uint32_t block) {
   cursors_.clear();
-  const Slots top = static_cast<Slots>(cover_.size() / 2) - 1;
-  instance_.ForPieces(block.first, block.last,
-                      [&](Slots first, Slots last) { CollectBetween(1, 0, top, first, last); });
+  const Slots first = instance_.blocks[block].first;
+  const Tree& held = held_[instance_.StreamOf(block)];
+  for (std::size_t node = leaves_ + static_cast<std::size_t>(first); node > 0; node /= 2) CollectNode(held[node]);
+  for (std::uint32_t s = 0; s < instance_.streams; ++s) CollectBegun(begun_[s], first, instance_.Reach(block, s));
+  if (!instance_.fixed.empty()) CollectBegun(begun_.back(), first, instance_.blocks[block].last);
 }
 
 // The first gap in the union of all collected ranges that begins at or after `from`.
@@ -94,21 +112,23 @@ std::pair<Bytes, Bytes> Occupancy::NextGap(Bytes from) {
   }
 }
 
-Bytes Occupancy::FirstFit(const Block& block) {
+Bytes Occupancy::FirstFit(std::uint32_t block) {
+  const Bytes size = instance_.blocks[block].size;
   Bytes offset = 0;
   ForGaps(block, [&](Bytes begin, Bytes end) {
     offset = begin;
-    return end - begin < block.size;
+    return end - begin < size;
   });
   return offset;
 }
 
-Bytes Occupancy::BestFit(const Block& block) {
+Bytes Occupancy::BestFit(std::uint32_t block) {
+  const Bytes size = instance_.blocks[block].size;
   Bytes best = 0;
   Bytes best_room = 0;
   ForGaps(block, [&](Bytes begin, Bytes end) {
     const Bytes room = end - begin;
-    const bool fits = room >= block.size && (end != kUnlimited || best_room == 0);
+    const bool fits = room >= size && (end != kUnlimited || best_room == 0);
     if (fits && (best_room == 0 || room < best_room)) {
       best = begin;
       best_room = room;

@@ -1,9 +1,14 @@
 // Which bytes are taken at which slots, for placing blocks one after another without looking at all neighbours.
 //
-// A segment tree over slots. Every node keeps two unions of byte ranges: `cover`, of the blocks that span the whole
-// node, and `within`, of those that touch it anywhere. A block's possible positions are the gaps in the union of the
-// O(log slots) nodes that its lifetime is cut into (`within`) and of their ancestors (`cover`). Stacked blocks merge
-// into one range, so in a good packing the unions are short whatever the number of neighbours.
+// Two intervals of slots meet if and only if one of them holds the other's first slot. So the bytes closed to a block
+// are those of the blocks that hold its first slot, and of the blocks whose first slot it holds. Two segment trees over
+// slots answer that, each node with a union of byte ranges:
+//   `held`   a block lies in the O(log slots) nodes that its interval is cut into: asked from a leaf up to the root;
+//   `begun`  a block lies in the leaf of its first slot and in all nodes above it: asked at the nodes that an interval
+//            is cut into.
+// Stacked blocks merge into one range, so in a good packing the unions are short whatever the number of neighbours.
+// With several streams there is one tree `held` for each stream that asks (a block's interval differs by who asks), and
+// one tree `begun` for each stream that the blocks are on (the asking block's own interval differs by whom it meets).
 //
 // Private to planner/; one thread at a time.
 #pragma once
@@ -21,13 +26,13 @@ class Occupancy {
   // Holds the instance's fixed blocks from the start. `instance` must outlive this.
   explicit Occupancy(const Instance& instance);
 
-  void Clear();  // back to the fixed blocks alone
-  void Add(Slots first, Slots last, Bytes begin, Bytes end);
+  void Clear();                                           // back to the fixed blocks alone
+  void Add(std::uint32_t block, Bytes begin, Bytes end);  // some bytes of a block of the instance
 
   // Visits the gaps open to `block` in rising order, as Visit(begin, end) -> whether to go on; the last gap reaches up
   // to kUnlimited.
   template <typename Visit>
-  void ForGaps(const Block& block, Visit visit) {
+  void ForGaps(std::uint32_t block, Visit visit) {
     Collect(block);
     for (Bytes from = 0;;) {
       const auto [begin, end] = NextGap(from);
@@ -37,9 +42,9 @@ class Occupancy {
   }
 
   // Lowest position where `block` fits.
-  Bytes FirstFit(const Block& block);
+  Bytes FirstFit(std::uint32_t block);
   // The lower end of the smallest gap where it fits; the open end above everything counts as the largest gap.
-  Bytes BestFit(const Block& block);
+  Bytes BestFit(std::uint32_t block);
 
  private:
   struct Span {
@@ -47,20 +52,24 @@ class Occupancy {
     Bytes end;
   };
   using Union = std::vector<Span>;  // sorted, disjoint, not touching
+  using Tree = std::vector<Union>;  // node 1 is the root, node k has the children 2k and 2k + 1
   struct Cursor {
     const Span* at;
     const Span* end;
   };
 
   static void Insert(Union& spans, Bytes begin, Bytes end);
-  void AddBetween(std::int32_t node, Slots node_first, Slots node_last, Slots first, Slots last, Span span);
-  void CollectBetween(std::int32_t node, Slots node_first, Slots node_last, Slots first, Slots last);
-  void Collect(const Block& block);
+  void Hold(Tree& held, Slots first, Slots last, Bytes begin, Bytes end);
+  void Begin(Tree& begun, Slots first, Bytes begin, Bytes end);
+  void Collect(std::uint32_t block);
+  void CollectNode(const Union& spans);
+  void CollectBegun(const Tree& begun, Slots first, Slots last);
   std::pair<Bytes, Bytes> NextGap(Bytes from);
 
   const Instance& instance_;
-  std::vector<Union> cover_;
-  std::vector<Union> within_;
+  std::size_t leaves_ = 1;   // power of two
+  std::vector<Tree> held_;   // by the stream that asks
+  std::vector<Tree> begun_;  // by the stream that blocks are on; one more for fixed blocks, which know no streams
   std::vector<Cursor> cursors_;
 };
 

@@ -18,12 +18,13 @@ std::size_t OrderSearch::Place(Bytes ceiling, Packing* packing) {
   occupancy_.Clear();
   packing->height = 0;
   for (std::size_t rank = 0; rank < order_.size(); ++rank) {
-    const Block& block = instance_.blocks[order_[rank]];
-    const Bytes offset = fit_ == Fit::kFirst ? occupancy_.FirstFit(block) : occupancy_.BestFit(block);
-    if (offset + block.size > ceiling) return rank;
-    packing->offsets[order_[rank]] = offset;
-    packing->height = std::max(packing->height, offset + block.size);
-    occupancy_.Add(block.first, block.last, offset, offset + block.size);
+    const std::uint32_t i = order_[rank];
+    const Bytes offset = fit_ == Fit::kFirst ? occupancy_.FirstFit(i) : occupancy_.BestFit(i);
+    const Bytes end = offset + instance_.blocks[i].size;
+    if (end > ceiling) return rank;
+    packing->offsets[i] = offset;
+    packing->height = std::max(packing->height, end);
+    occupancy_.Add(i, offset, end);
   }
   return order_.size();
 }

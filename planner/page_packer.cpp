@@ -14,7 +14,7 @@ PagePacker::PagePacker(const Instance& instance, std::vector<Bytes> sizes, Bytes
 void PagePacker::Take(std::uint32_t request, const Slot& slot) {
   const Block& block = instance_.blocks[request];
   if (slot.kind == Slot::Kind::kRun) {
-    occupancy_.Add(block.first, block.last, slot.offset_bytes, slot.offset_bytes + block.size);
+    occupancy_.Add(request, slot.offset_bytes, slot.offset_bytes + block.size);
   } else if (slot.kind == Slot::Kind::kPaged) {
     Bytes left = block.size;
     for (std::size_t k = 0; k < slot.pages.size();) {
@@ -26,13 +26,13 @@ void PagePacker::Take(std::uint32_t request, const Slot& slot) {
         end += here;
         left -= here;
       }
-      occupancy_.Add(block.first, block.last, begin, end);
+      occupancy_.Add(request, begin, end);
     }
   }
 }
 
 std::optional<Slot> PagePacker::FindRun(std::uint32_t request, std::uint64_t ceiling_pages) {
-  const Bytes offset = occupancy_.FirstFit(instance_.blocks[request]);
+  const Bytes offset = occupancy_.FirstFit(request);
   if (offset + sizes_[request] > ceiling_pages * kPageBytes) return std::nullopt;
   Slot slot;
   slot.kind = Slot::Kind::kRun;
@@ -50,7 +50,7 @@ std::optional<Slot> PagePacker::FindPages(std::uint32_t request, std::uint64_t c
   std::optional<std::uint32_t> last;  // a page whose beginning alone is free, for the rest of the size
   Bytes last_room = kUnlimited;
   const Bytes ceiling = ceiling_pages * kPageBytes;
-  occupancy_.ForGaps(block, [&](Bytes begin, Bytes end) {
+  occupancy_.ForGaps(request, [&](Bytes begin, Bytes end) {
     end = std::min(end, ceiling);
     if (begin >= end) return false;
     const std::uint64_t first = (begin + kPageBytes - 1) / kPageBytes;

@@ -9,6 +9,32 @@ std::string Named(const char* kind, std::size_t index, const char* reason) {
   return std::string(kind) + " " + std::to_string(index) + ": " + reason;
 }
 
+std::optional<std::string> FindMalformedOrder(const Problem& problem) {
+  if (problem.reusable.empty()) return std::nullopt;
+  const std::size_t streams = problem.streams;
+  if (problem.reusable.size() != problem.requests.size() * streams) {
+    return "reusable has " + std::to_string(problem.reusable.size()) + " times for " +
+           std::to_string(problem.requests.size()) + " requests and " + std::to_string(streams) + " streams";
+  }
+  for (std::size_t i = 0; i < problem.requests.size(); ++i) {
+    const Request& request = problem.requests[i];
+    if (request.stream >= streams) return Named("request", i, "is on a stream that the problem does not have");
+    for (std::size_t q = 0; q < streams; ++q) {
+      const Time from = problem.reusable[i * streams + q];
+      if (from < request.end) return Named("request", i, "is reusable before it ends");
+      if (q == request.stream && from != request.end) {
+        return Named("request", i, "is not reusable on its own stream when it ends");
+      }
+      Time length = 0;
+      if (__builtin_sub_overflow(from, request.begin, &length)) return Named("request", i, "is reusable too late");
+      if (problem.period > 0 && length > problem.period) {
+        return Named("request", i, "is reusable only after it has come again");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> FindMalformed(const Problem& problem) {
@@ -37,7 +63,7 @@ std::optional<std::string> FindMalformed(const Problem& problem) {
       return Named("fixed block", i, "ends beyond 2^62 bytes");
     }
   }
-  return std::nullopt;
+  return FindMalformedOrder(problem);
 }
 
 }  // namespace stalloc::planner

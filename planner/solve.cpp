@@ -15,6 +15,7 @@
 #include "order_search.h"
 #include "planner/lower_bound.h"
 #include "planner/problem_check.h"
+#include "planner/stream_order.h"
 #include "planner/validate.h"
 
 namespace stalloc::planner {
@@ -29,7 +30,11 @@ constexpr int kEndless = 1 << 30;
 class Solver {
  public:
   Solver(const Problem& problem, const SolveOptions& options)
-      : options_(options), begin_(Clock::now()), instance_(MakeInstance(problem)), bound_(LowerBound(problem)) {
+      : problem_(problem),
+        options_(options),
+        begin_(Clock::now()),
+        instance_(MakeInstance(problem)),
+        bound_(TightBound(problem, instance_)) {
     threads_ = options.threads == 0 ? std::max(1u, std::thread::hardware_concurrency()) : options.threads;
     // A capacity is a goal: what lies below it is free to be used.
     const Bytes wanted = problem.capacity_bytes == kUnlimited ? 0 : problem.capacity_bytes;
@@ -39,10 +44,12 @@ class Solver {
   }
 
   void Run() {
-    RunGreedy();
+    RunGreedy(instance_);
+    // Fewer constraints do not make every greedy pass better: so the plan that knows no order is tried, too.
+    if (instance_.streams > 1 && !Done() && !OutOfTime()) RunGreedy(MakeInstance(HeldForAllStreams(problem_)));
     if (options_.effort <= 0) return;
     // With a deadline the search goes on until then, otherwise for as long as effort says.
-    const bool exact = instance_.fixed.empty() && instance_.size() <= kMaxExactBlocks;
+    const bool exact = instance_.fixed.empty() && instance_.streams == 1 && instance_.size() <= kMaxExactBlocks;
     const auto rounds = [&](double count) {
       return options_.time_limit ? kEndless : std::max(1, static_cast<int>(count * options_.effort));
     };
@@ -81,13 +88,14 @@ class Solver {
     options_.progress({best_->height, bound_, now - begin_, best_->method});
   }
 
-  void RunGreedy() {
-    Occupancy occupancy(instance_);
+  void RunGreedy(const Instance& instance) {
+    if (best_ && instance.bound >= best_->height) return;
+    Occupancy occupancy(instance);
     for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
       for (const OrderRule rule : kOrderRules) {
         if (best_ && (Done() || OutOfTime())) return;
         std::optional<Packing> packing =
-            PlaceInOrder(instance_, MakeOrder(instance_, rule), fit, best_ ? best_->height - 1 : kUnlimited, occupancy);
+            PlaceInOrder(instance, MakeOrder(instance, rule), fit, best_ ? best_->height - 1 : kUnlimited, occupancy);
         if (!packing) continue;
         Offer(std::move(packing->offsets),
               std::string(NameOf(rule)) + (fit == Fit::kFirst ? " first fit" : " best fit"));
@@ -170,6 +178,7 @@ class Solver {
     }
   }
 
+  const Problem& problem_;
   const SolveOptions& options_;
   const Clock::time_point begin_;
   const Instance instance_;

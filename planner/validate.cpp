@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace stalloc::planner {
@@ -37,51 +38,77 @@ struct Piece {
   Bytes end;
 };
 
-struct Event {
-  __int128 time;
-  bool is_begin;  // ends come first at equal times: lifetimes are half-open
-  std::size_t piece;
+// From when on some bytes may be used again.
+struct Use {
+  Bytes end;
+  __int128 until;
+  std::size_t request;
 };
 
-// Plays all begins and ends in order of time and keeps the live pieces by address. A circle is played as three turns of
-// a line, so that every pair that meets on the circle meets in the middle turn.
+using Uses = std::map<Bytes, Use>;  // by first byte; disjoint
+
+void SplitAt(Uses* uses, Bytes at) {
+  auto next = uses->lower_bound(at);
+  if (next == uses->begin()) return;
+  Use& before = std::prev(next)->second;
+  if (before.end <= at) return;
+  uses->emplace_hint(next, at, before);
+  before.end = at;
+}
+
+// Bytes [begin, end) are in use until `until` at least.
+void Raise(Uses* uses, Bytes begin, Bytes end, __int128 until, std::size_t request) {
+  SplitAt(uses, begin);
+  SplitAt(uses, end);
+  Bytes from = begin;  // where bytes that are not yet noted begin
+  auto at = uses->lower_bound(begin);
+  while (at != uses->end() && at->first < end) {
+    if (at->second.until <= until) {
+      at = uses->erase(at);
+      continue;
+    }
+    if (from < at->first) uses->emplace_hint(at, from, Use{at->first, until, request});
+    from = at->second.end;
+    ++at;
+  }
+  if (from < end) uses->emplace_hint(at, from, Use{end, until, request});
+}
+
+// Plays all begins in order of time and keeps, for each stream that may ask, from when on it may use which bytes. Of
+// two pieces that meet, one begins while the other is in use, or both at once. A circle is played twice: what begins in
+// the second turn finds all that began in the turn before it.
 std::optional<std::string> FindOverlap(const Problem& problem, const std::vector<Piece>& pieces) {
-  std::vector<Event> events;
+  const std::size_t streams = problem.reusable.empty() ? 1 : problem.streams;
+  std::vector<std::pair<__int128, std::size_t>> begins;  // time, piece
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Request& request = problem.requests[pieces[i].request];
     if (problem.period == 0) {
-      events.push_back({request.begin, true, i});
-      events.push_back({request.end, false, i});
+      begins.emplace_back(request.begin, i);
       continue;
     }
     __int128 begin = request.begin % problem.period;
     if (begin < 0) begin += problem.period;
-    const __int128 length = static_cast<__int128>(request.end) - request.begin;
-    for (int turn = 0; turn < 3; ++turn) {
-      const __int128 start = begin + static_cast<__int128>(turn) * problem.period;
-      events.push_back({start, true, i});
-      events.push_back({start + length, false, i});
-    }
+    begins.emplace_back(begin, i);
+    begins.emplace_back(begin + problem.period, i);
   }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    if (a.time != b.time) return a.time < b.time;
-    return a.is_begin < b.is_begin;
-  });
-  std::map<Bytes, std::size_t> live;  // begin -> piece
-  for (const Event& event : events) {
-    const Piece& piece = pieces[event.piece];
-    if (!event.is_begin) {
-      live.erase(piece.begin);
-      continue;
+  std::sort(begins.begin(), begins.end());
+  std::vector<Uses> uses(streams);
+  for (const auto& [now, p] : begins) {
+    const Piece& piece = pieces[p];
+    const Request& request = problem.requests[piece.request];
+    const Uses& mine = uses[streams == 1 ? 0 : request.stream];
+    auto at = mine.upper_bound(piece.begin);
+    if (at != mine.begin()) --at;
+    for (; at != mine.end() && at->first < piece.end; ++at) {
+      if (at->second.end > piece.begin && at->second.until > now) {
+        return Name(piece.request) + " overlaps " + Name(at->second.request);
+      }
     }
-    auto next = live.lower_bound(piece.begin);
-    if (next != live.end() && next->first < piece.end) {
-      return Name(piece.request) + " overlaps " + Name(pieces[next->second].request);
+    for (std::size_t q = 0; q < streams; ++q) {
+      const Time reusable = problem.reusable.empty() ? request.end : problem.reusable[piece.request * streams + q];
+      const __int128 until = now + (static_cast<__int128>(reusable) - request.begin);
+      Raise(&uses[q], piece.begin, piece.end, until, piece.request);
     }
-    if (next != live.begin() && pieces[std::prev(next)->second].end > piece.begin) {
-      return Name(piece.request) + " overlaps " + Name(pieces[std::prev(next)->second].request);
-    }
-    live.emplace(piece.begin, event.piece);
   }
   return std::nullopt;
 }
@@ -102,11 +129,21 @@ std::optional<std::string> FindOverlapWithFixed(const Problem& problem, const st
 
 std::optional<std::string> FindMalformedRequest(const Problem& problem) {
   if (problem.alignment_bytes == 0 || problem.period < 0) return "the problem is malformed";
+  const std::size_t streams = problem.streams;
+  const bool ordered = !problem.reusable.empty();
+  if (ordered && problem.reusable.size() != problem.requests.size() * streams) return "the problem is malformed";
   for (std::size_t i = 0; i < problem.requests.size(); ++i) {
     const Request& request = problem.requests[i];
     if (request.size_bytes == 0 || request.end <= request.begin) return Name(i) + " is malformed";
     if (problem.period > 0 && static_cast<__int128>(request.end) - request.begin > problem.period) {
       return Name(i) + " lives longer than the period";
+    }
+    if (!ordered) continue;
+    if (request.stream >= streams) return Name(i) + " is malformed";
+    for (std::size_t q = 0; q < streams; ++q) {
+      const __int128 reusable = problem.reusable[i * streams + q];
+      const bool too_late = problem.period > 0 && reusable - request.begin > problem.period;
+      if (reusable < request.end || too_late) return Name(i) + " is malformed";
     }
   }
   return std::nullopt;

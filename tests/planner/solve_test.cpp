@@ -3,42 +3,12 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include <numeric>
-
 #include "planner/lower_bound.h"
 #include "planner/validate.h"
 #include "problems.h"
 
 namespace stalloc::planner {
 namespace {
-
-// The lowest height there is: every order of the requests, each put at the lowest position where it fits. Some optimal
-// placement is a fixed point of pushing blocks down, and the order of its offsets finds it.
-Bytes BruteForceHeight(const Problem& problem) {
-  std::vector<std::size_t> order(problem.requests.size());
-  std::iota(order.begin(), order.end(), 0);
-  Bytes best = kUnlimited;
-  do {
-    Problem placed = problem;  // requests placed so far become requests of a growing problem
-    placed.requests.clear();
-    Placement placement;
-    for (const std::size_t i : order) {
-      placed.requests.push_back(problem.requests[i]);
-      placement.offsets.push_back(0);
-      Bytes& offset = placement.offsets.back();
-      for (;; offset += problem.alignment_bytes) {
-        const Bytes end = offset + problem.requests[i].size_bytes;
-        const Bytes before = placement.height_bytes;
-        placement.height_bytes = std::max(before, end);
-        if (placement.height_bytes >= best || FindViolation(placed, placement) == std::nullopt) break;
-        placement.height_bytes = before;
-      }
-      if (placement.height_bytes >= best) break;
-    }
-    best = std::min(best, placement.height_bytes);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return best;
-}
 
 void CheckProperties(const Problem& problem) {
   const SolveOptions options{.effort = 0.3};
@@ -65,13 +35,13 @@ TEST(Solve, EqualsBruteForce) {
     RC_PRE(!problem.requests.empty());
     const Solution solution = Solve(problem);
     RC_ASSERT(solution.status == Solution::Status::kOptimal);
-    RC_ASSERT(solution.placement.height_bytes == BruteForceHeight(problem));
+    RC_ASSERT(solution.placement.height_bytes == LowestHeight(problem));
   }));
   EXPECT_TRUE(rc::check("fixed blocks", [] {
     const Problem problem = *AnyProblem(
         {.max_requests = 6, .max_size = 8, .horizon = 6, .cyclic = *rc::gen::arbitrary<bool>(), .fixed = true});
     RC_PRE(!problem.requests.empty());
-    const Bytes best = BruteForceHeight(problem);
+    const Bytes best = LowestHeight(problem);
     RC_ASSERT(LowerBound(problem) <= best);
     RC_ASSERT(Solve(problem).placement.height_bytes >= best);
   }));

@@ -21,7 +21,7 @@ struct Request {
   Time begin = 0;        // live in [begin, end); begin < end
   Time end = 0;          // with Problem::period > 0, end may lie beyond the period (the block lives across the boundary
                          // into the next iteration), but end - begin <= period
-  std::uint32_t stream = 0;
+  std::uint32_t stream = 0;  // of no account unless Problem::reusable is given
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -39,9 +39,19 @@ struct FixedBlock {
 struct Problem {
   std::vector<Request> requests;
   std::vector<FixedBlock> fixed;
-  Time period = 0;             // 0: time is a line. > 0: time is a circle of this length (an iteration that repeats)
-  Bytes alignment_bytes = 1;   // power of two; every offset is a multiple of it
+  Time period = 0;            // 0: time is a line. > 0: time is a circle of this length (an iteration that repeats)
+  Bytes alignment_bytes = 1;  // power of two; every offset is a multiple of it
   Bytes capacity_bytes = kUnlimited;
+
+  // Order between streams. `reusable` empty: a block's memory is free for all as soon as the block ends.
+  // Otherwise one time for each request and stream: from reusable[i * streams + q] on, requests on stream q may use the
+  // memory of request i, because by then their stream is ordered behind the work that used it. It equals the end for
+  // the request's own stream, and is never before the end. On a circle it is at most begin + period, which means never:
+  // there the block itself comes again. So requests b and c may share bytes if and only if
+  //   [begin_b, reusable_b[stream of c])  and  [begin_c, reusable_c[stream of b])  do not meet.
+  // Fixed blocks know no streams: a request and a fixed block share nothing while both live.
+  std::uint32_t streams = 0;
+  std::vector<Time> reusable;
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };

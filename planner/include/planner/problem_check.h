@@ -12,9 +12,9 @@ namespace stalloc::planner {
 inline constexpr Bytes kMaxTotalBytes = Bytes{1} << 62;
 
 // The first thing that makes `problem` no problem at all: a size of zero, an end that is not after its begin, a
-// lifetime longer than the period, an alignment that is not a power of two, or sizes whose sum (rounded up to the
-// alignment, fixed blocks' ends included) exceeds kMaxTotalBytes. nullopt: it is well formed (it may still be
-// infeasible).
+// lifetime longer than the period, an alignment that is not a power of two, sizes whose sum (rounded up to the
+// alignment, fixed blocks' ends included) exceeds kMaxTotalBytes, or an order between streams that breaks a rule of
+// Problem::reusable. nullopt: it is well formed (it may still be infeasible).
 std::optional<std::string> FindMalformed(const Problem& problem);
 
 }  // namespace stalloc::planner

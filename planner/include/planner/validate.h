@@ -13,10 +13,11 @@ namespace stalloc::planner {
 
 // The first violation found, as a sentence that names the requests concerned; nullopt if the placement is valid:
 //   - one offset for each request, a multiple of the alignment, and offset + size does not overflow;
-//   - no two requests that live at the same moment (on the circle if period > 0) share a byte;
+//   - no two requests that live at the same moment (on the circle if period > 0) share a byte; with an order between
+//     streams, none of which one begins before the other's memory may be used on its stream (Problem::reusable);
 //   - no request shares a byte with a fixed block while both live;
 //   - height_bytes is the largest offset + size, and not above the capacity.
-// O((n + f) log n + n f) for n requests and f fixed blocks.
+// O(n s log n + n f) for n requests, s streams and f fixed blocks, but for bytes of many fates.
 std::optional<std::string> FindViolation(const Problem& problem, const Placement& placement);
 
 // The same for slots, byte for byte within the pages: a paged request owns its pages whole but for the last one, of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <random>
 
 #include "planner/csv.h"
 
@@ -51,6 +52,36 @@ planner::Problem Tiled(const planner::Problem& step, std::size_t requests) {
   }
   for (std::size_t i = 0; i < standing; ++i) tiled.requests[i].end = std::max(at, length);
   return tiled;
+}
+
+planner::Problem OnStreams(const planner::Problem& step, std::uint32_t streams, planner::Time between) {
+  planner::Problem problem = step;
+  for (const planner::Request& request : problem.requests) problem.period = std::max(problem.period, request.end);
+  std::mt19937_64 random(streams);
+  std::uint32_t stream = 0;
+  for (planner::Request& request : problem.requests) {
+    if (random() % 16 == 0) stream = random() % 2 == 0 ? 0 : static_cast<std::uint32_t>(random() % streams);
+    request.stream = stream;
+  }
+  // The moments at which one stream waits for another, as differently spaced as `between` says on average.
+  std::vector<std::vector<planner::Time>> waits(std::size_t{streams} * streams);
+  for (std::vector<planner::Time>& times : waits) {
+    for (planner::Time at = 0; at < 2 * problem.period;) {
+      at += 1 + static_cast<planner::Time>(random() % static_cast<std::uint64_t>(2 * between));
+      times.push_back(at);
+    }
+  }
+  problem.streams = streams;
+  for (const planner::Request& request : problem.requests) {
+    for (std::uint32_t q = 0; q < streams; ++q) {
+      const std::vector<planner::Time>& times = waits[request.stream * streams + q];
+      const auto wait = std::lower_bound(times.begin(), times.end(), request.end);
+      const planner::Time never = request.begin + problem.period;
+      problem.reusable.push_back(q == request.stream ? request.end
+                                                     : std::min(never, wait == times.end() ? never : *wait));
+    }
+  }
+  return problem;
 }
 
 }  // namespace stalloc::bench

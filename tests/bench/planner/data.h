@@ -20,4 +20,9 @@ std::vector<DataSet> LoadDataSets(const std::string& folder, const std::string& 
 // The steps of a trace's problem one after another until there are at least `requests`.
 planner::Problem Tiled(const planner::Problem& step, std::size_t requests);
 
+// The step as one turn of a circle, its requests dealt out to `streams` streams in bursts (about half of them on the
+// first), of which each waits for each other one every `between` events on average: what a training step with
+// communication and copies on streams of their own looks like. The same for the same arguments.
+planner::Problem OnStreams(const planner::Problem& step, std::uint32_t streams, planner::Time between);
+
 }  // namespace stalloc::bench

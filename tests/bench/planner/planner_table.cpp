@@ -3,9 +3,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "data.h"
 #include "planner/solve.h"
+#include "planner/stream_order.h"
 
 int main(int argc, char** argv) {
   using namespace stalloc;
@@ -18,6 +20,10 @@ int main(int argc, char** argv) {
   planner::Bytes capacity = planner::kUnlimited;
   std::uint64_t seed = 1;
   std::size_t tile = 0;
+  std::uint32_t streams = 0;
+  planner::Time between = 100;
+  bool held = false;
+  std::optional<double> effort;
   app.add_option("--data", folder, "folder of the data sets");
   app.add_option("--filter", filter, "only sets whose name contains this");
   app.add_option("--seconds", seconds, "deadline of each");
@@ -25,14 +31,25 @@ int main(int argc, char** argv) {
   app.add_option("--capacity", capacity, "stop as soon as the height is not above this");
   app.add_option("--seed", seed, "seed of the search");
   app.add_option("--tile", tile, "repeat each until it has so many requests");
+  app.add_option("--streams", streams, "deal the requests out to so many streams")->check(CLI::Range(1, 64));
+  app.add_option("--between", between, "with --streams: events between two waits of one stream for another")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--held", held, "with --streams: plan as if no request were free before it is for all streams");
+  app.add_option("--effort", effort, "scales the search; without --seconds")->excludes("--seconds");
   CLI11_PARSE(app, argc, argv);
 
   std::printf("| data | requests | lower bound | height | ratio | seconds | method |\n|---|---|---|---|---|---|---|\n");
   for (bench::DataSet& data : bench::LoadDataSets(folder, filter)) {
     if (tile > 0) data.problem = bench::Tiled(data.problem, tile);
+    if (streams > 0) data.problem = bench::OnStreams(data.problem, streams, between);
+    if (held) data.problem = planner::HeldForAllStreams(data.problem);
     data.problem.capacity_bytes = capacity;
     planner::SolveOptions options;
-    options.time_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+    if (effort) {
+      options.effort = *effort;
+    } else {
+      options.time_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+    }
     options.threads = threads;
     options.seed = seed;
     const auto begin = std::chrono::steady_clock::now();
