@@ -54,7 +54,10 @@ void Measure(const PageProblem& problem, PagePlan* plan) {
   for (const std::uint64_t page : touched) plan->handles_to_map += page >= problem.held_pages;
 }
 
-auto Merit(const PagePlan& plan) { return std::tuple(plan.page_count, plan.handles_to_map, plan.changes); }
+// Pages that are held anyway are not saved by a plan that leaves them out.
+auto Merit(const PageProblem& problem, const PagePlan& plan) {
+  return std::tuple(std::max(plan.page_count, problem.held_pages), plan.handles_to_map, plan.changes);
+}
 
 class PagePlanner {
  public:
@@ -113,7 +116,7 @@ class PagePlanner {
     plan.slots = std::move(slots);
     plan.method = method;
     Measure(problem_, &plan);
-    if (best_ && Merit(plan) >= Merit(*best_)) return false;
+    if (best_ && Merit(problem_, plan) >= Merit(problem_, *best_)) return false;
     Problem unlimited = problem_.problem;
     unlimited.capacity_bytes = kUnlimited;
     if (FindSlotViolation(unlimited, plan.slots)) return false;
@@ -182,7 +185,7 @@ class PagePlanner {
   void Lower() {
     std::uint64_t low = LowestCeiling();
     std::uint64_t high = std::min(ceiling_pages_, best_ ? PagesOf(best_->height_bytes) : ceiling_pages_);
-    while (low < high && best_->page_count > report_.lower_bound_pages && !OutOfTime()) {
+    while (low < high && !CannotImprove() && !OutOfTime()) {
       const std::uint64_t ceiling = low + (high - low) / 4;  // most often the bound itself is in reach
       if (TryCeiling(ceiling)) {
         high = ceiling;
@@ -190,6 +193,11 @@ class PagePlanner {
         low = ceiling + 1;
       }
     }
+  }
+
+  bool CannotImprove() const {
+    return best_->page_count <= std::max(report_.lower_bound_pages, problem_.held_pages) &&
+           (best_->handles_to_map == 0 || best_->page_count <= report_.lower_bound_pages);
   }
 
   std::uint64_t LowestCeiling() const { return PagesOf(LowerBound(problem_.problem)); }

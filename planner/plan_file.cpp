@@ -72,6 +72,8 @@ flatbuffers::Offset<Requests> EncodeRequests(flatbuffers::FlatBufferBuilder& bui
     table.add_slot_kind(static_cast<schema::SlotKind>(request.slot.kind));
     table.add_offset_bytes(request.slot.offset_bytes);
     if (!pages.IsNull()) table.add_pages(pages);
+    table.add_waits(request.waits);
+    table.add_waited_for(request.waited_for);
     encoded.push_back(table.Finish());
   }
   return builder.CreateVector(encoded);
@@ -98,6 +100,8 @@ class Decoder {
       request.slot.kind = static_cast<Slot::Kind>(kind);
       request.slot.offset_bytes = table->offset_bytes();
       if (table->pages() != nullptr) request.slot.pages.assign(table->pages()->begin(), table->pages()->end());
+      request.waits = table->waits();
+      request.waited_for = table->waited_for();
       const std::string place = std::string("field ") + field + '[' + std::to_string(i) + ']';
       if (kind > static_cast<std::uint8_t>(Slot::Kind::kPaged)) return Bad(place + ".slot_kind", "unknown kind");
       if (request.slot.kind != Slot::Kind::kNone) {

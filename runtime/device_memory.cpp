@@ -55,46 +55,31 @@ DeviceMemory::Who DeviceMemory::Resolve(std::optional<Order> order) {
 DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::optional<Order> order,
                                                 std::uint64_t call_site) {
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
-  const Granule granules = GranulesOf(size_bytes);
+  Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site};
   Claim claim;
-  Who who;
   bool planned = false;
   bool taken = false;
   {
     std::lock_guard lock(mutex_);
-    who = Resolve(order);
-    if (order && who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more streams than we follow
-    if (next_plan_) {
-      next_plan_->matcher.Match(size_bytes, 0, call_site);
-      if (next_plan_->matcher.IterationsSeen() != 0) PutInForce(std::move(next_plan_));
-    }
-    if (plan_) {
-      const std::int32_t index = plan_->matcher.Match(size_bytes, 0, call_site);
-      if (call_site != 0 && plan_->persistent_left.load(std::memory_order_relaxed) != 0)
-        planned = TakePersistent(size_bytes, call_site, granules, who.effective, &claim);
-      if (index >= 0) {
-        ++counters_.matched_requests;
-        planned = planned || TakePlanned(index, granules, who.effective, &claim);
-      }
-    }
-    taken = planned || TakeExisting(granules, who.effective, &claim);
-    if (taken && !claim.needs_driver) return Publish(size_bytes, who, call_site, claim, planned);
+    asked.who = Resolve(order);
+    if (order && asked.who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
+    planned = TakeFromPlan(&asked, &claim);
+    taken = planned || TakeExisting(asked.granules, asked.who.effective, &claim);
+    if (taken && !claim.needs_driver) return Publish(asked, claim, planned);
   }
   if (taken) {
-    if (Carry(&claim, who) == CUDA_SUCCESS) {
+    if (Carry(&claim, asked.who) == CUDA_SUCCESS) {
       std::lock_guard lock(mutex_);
-      return Publish(size_bytes, who, call_site, claim, planned);
+      return Publish(asked, claim, planned);
     }
     std::lock_guard lock(mutex_);
-    UndoClaim(claim, who.effective);
+    UndoClaim(claim, asked.who.effective);
   }
-  return AllocateSlowly(size_bytes, who, call_site);
+  return AllocateSlowly(asked);
 }
 
 // Memory must be mapped, waited for, or is short. Each attempt leaves nothing behind when it fails.
-DeviceMemory::Allocation DeviceMemory::AllocateSlowly(std::uint64_t size_bytes, const Who& who,
-                                                      std::uint64_t call_site) {
-  const Granule granules = GranulesOf(size_bytes);
+DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
   FinishDeferred();
   RecordMarkers();
   EvictViews();
@@ -105,23 +90,26 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(std::uint64_t size_bytes, 
     {
       std::lock_guard lock(mutex_);
       Sweep();
-      if (!TakeBest(granules, who.effective, frugal, &claim)) continue;
-      if (!claim.needs_driver) return Publish(size_bytes, who, call_site, claim, false);
+      if (!TakeBest(asked.granules, asked.who.effective, frugal, &claim)) continue;
+      if (!claim.needs_driver) return Publish(asked, claim, false);
     }
-    const CUresult result = Carry(&claim, who);
+    const CUresult result = Carry(&claim, asked.who);
     std::lock_guard lock(mutex_);
-    if (result == CUDA_SUCCESS) return Publish(size_bytes, who, call_site, claim, false);
-    UndoClaim(claim, who.effective);
+    if (result == CUDA_SUCCESS) return Publish(asked, claim, false);
+    UndoClaim(claim, asked.who.effective);
   }
   std::lock_guard lock(mutex_);
   ++counters_.out_of_memory;
   return {.result = CUDA_ERROR_OUT_OF_MEMORY};
 }
 
-DeviceMemory::Allocation DeviceMemory::Publish(std::uint64_t size_bytes, const Who& who, std::uint64_t call_site,
-                                               const Claim& claim, bool planned) {
+DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, const Claim& claim, bool planned) {
   for (const Run& run : claim.left_over) space_->Release(run, Fence{});
-  Block block{.size_bytes = size_bytes, .number = next_number_++, .granules = claim.granules, .planned = planned};
+  Block block{.size_bytes = asked.size_bytes,
+              .number = next_number_++,
+              .granules = claim.granules,
+              .planned = planned,
+              .waited_for = asked.waited_for};
   if (claim.where.kind == Found::Kind::kView) {
     block.view = claim.where.view;
     ViewTable::View& view = (*views_)[block.view];
@@ -132,17 +120,17 @@ DeviceMemory::Allocation DeviceMemory::Publish(std::uint64_t size_bytes, const W
   blocks_.Insert(Key(address), block);
 
   MemoryCounters& c = counters_;
-  c.live_bytes += size_bytes;
+  c.live_bytes += asked.size_bytes;
   c.used_bytes += std::uint64_t{claim.granules} * kGranuleBytes;
   c.peak_live_bytes = std::max(c.peak_live_bytes, c.live_bytes);
   c.used_high_bytes = std::max(c.used_high_bytes, c.used_bytes);
   c.peak_reserved_bytes = std::max(c.peak_reserved_bytes, c.reserved_bytes);
   c.reserved_high_bytes = std::max(c.reserved_high_bytes, c.reserved_bytes);
   ++(planned ? c.planned_requests : c.online_requests);
-  (planned ? c.planned_bytes : c.online_bytes) += size_bytes;
+  (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kAllocate, address, block, who.stream, call_site);
-  return {CUDA_SUCCESS, address, block.number, planned, who.stream, recorder_ ? recorder_->NextSequence() : 0};
+    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, Fence{});
+  return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
 CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, BlockInfo* freed, StreamIndex* stream) {
@@ -160,7 +148,9 @@ CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, Blo
     counters_.live_bytes -= block.size_bytes;
     counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
     ++counters_.frees;
-    if (observing_.load(std::memory_order_relaxed)) Observe(Observation::Op::kFree, address, block, who.stream, 0);
+    const Fence place = order ? streams_.Advance(who.stream) : Fence{};
+    if (observing_.load(std::memory_order_relaxed))
+      Observe(Observation::Op::kFree, address, block, who.stream, 0, place);
     if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
     if (stream != nullptr) *stream = who.stream;
     if (order) {
@@ -168,12 +158,13 @@ CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, Blo
         deferred_.push_back({address, block});
         return CUDA_SUCCESS;
       }
-      ReleaseBlock(address, block, streams_.Advance(who.stream));
+      ReleaseBlock(address, block, place);
       marker_due = streams_.NeedsMarker(who.stream, kFreesPerMarker);
     }
   }
   if (order) {
     if (marker_due) RecordMarkers();
+    if (block.waited_for) RecordMarker(who.stream);
     return CUDA_SUCCESS;
   }
   // Without a stream the program relies on the call's implicit synchronisation, and so does the next owner.

@@ -105,11 +105,14 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
       if (streams_.Behind(who.effective, fence)) continue;
       if (who.effective != kNoStream) waiting = streams_.HandleOf(who.stream);
       freed_on = streams_.HandleOf(fence.stream);
-      if (streams_.Retired(fence.stream)) {
-        const StreamTable::Marker* marker = streams_.LastMarker(fence.stream);
-        if (marker == nullptr) continue;
+      // An event that lies behind the free already asks for less than one recorded now. It may pass and be recorded
+      // again elsewhere before the wait is made: then what was to be waited for has executed.
+      if (const StreamTable::Marker* marker = streams_.MarkerBehind(fence)) {
         event = marker->event;
+        reached.position = marker->position;
         recorded = true;
+      } else if (streams_.Retired(fence.stream)) {
+        continue;  // its last marker has passed
       } else {
         reached = streams_.Here(fence.stream);
       }

@@ -101,8 +101,9 @@ bool DeviceMemory::WithinLimit(PageNumber new_pages) const noexcept {
   return counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes <= policy_.limit_bytes;
 }
 
-// A planned place is taken only if all of it is free now and needs no waiting; the plan is advice.
-bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, Claim* claim) {
+// A planned place is taken only if all of it is free now, and needs no waiting or may be waited for; the plan is advice.
+bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
+                             Claim* claim) {
   Found found;
   if (place.kind == BlockPlace::Kind::kRun) {
     found.kind = Found::Kind::kRun;
@@ -130,7 +131,7 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
       if (fence.stream == kAbsent) {
         new_pages += (piece.end + kPageGranules - 1) / kPageGranules - piece.begin / kPageGranules;
       } else if (multi_stream_) {
-        usable = usable && streams_.Behind(stream, fence);
+        usable = usable && search_->Usable(stream, fence, waits);
       }
     });
     usable = usable && reached == run.end;
@@ -146,26 +147,46 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
   return true;
 }
 
-bool DeviceMemory::TakePlanned(std::int32_t index, Granule granules, StreamIndex stream, Claim* claim) {
-  const BlockPlace& slot = plan_->slots[static_cast<std::size_t>(index)];
+// The request's place in the plan, if it has one and that is free.
+bool DeviceMemory::TakeFromPlan(Asked* asked, Claim* claim) {
+  if (next_plan_) {
+    next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
+    if (next_plan_->matcher.IterationsSeen() != 0) PutInForce(std::move(next_plan_));
+  }
+  if (!plan_) return false;
+  const std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
+  const bool persistent = asked->call_site != 0 && plan_->persistent_left.load(std::memory_order_relaxed) != 0 &&
+                          TakePersistent(*asked, claim);
+  if (index < 0) return persistent;
+  ++counters_.matched_requests;
+  const auto at = static_cast<std::size_t>(index);
+  asked->waited_for = !plan_->order.empty() && plan_->order[at].waited_for;
+  return persistent || TakePlanned(at, *asked, claim);
+}
+
+bool DeviceMemory::TakePlanned(std::size_t index, const Asked& asked, Claim* claim) {
+  using Waits = MemorySearch::Waits;
+  const BlockPlace& slot = plan_->slots[index];
   if (slot.kind == BlockPlace::Kind::kNone) return false;
-  if (TakePlace(slot, granules, stream, claim)) return true;
+  const bool waits = multi_stream_ && !plan_->order.empty() && plan_->order[index].waits &&
+                     captures_in_progress.load(std::memory_order_relaxed) == 0;
+  if (TakePlace(slot, asked.granules, asked.who.effective, waits ? Waits::kYes : Waits::kNo, claim)) return true;
   ++counters_.slot_busy;
   return false;
 }
 
 // A block that an earlier run made once and kept: known by its call site, its size and how many such came before it.
-bool DeviceMemory::TakePersistent(std::uint64_t size_bytes, std::uint64_t call_site, Granule granules,
-                                  StreamIndex stream, Claim* claim) {
+bool DeviceMemory::TakePersistent(const Asked& asked, Claim* claim) {
   constexpr std::uint64_t kWarmIterations = 3;  // after these the program has made all that it keeps
   if (plan_->matcher.IterationsSeen() >= kWarmIterations) plan_->persistent_left.store(0, std::memory_order_relaxed);
-  const auto found = plan_->persistent.find(PlanInForce::PersistentKey(call_site, size_bytes));
+  const auto found = plan_->persistent.find(PlanInForce::PersistentKey(asked.call_site, asked.size_bytes));
   if (found == plan_->persistent.end()) return false;
   PlanInForce::Persistent& known = found->second;
   const std::uint32_t occurrence = known.requests++;
   if (known.next == known.places.size() || known.places[known.next].first != occurrence) return false;
   plan_->persistent_left.fetch_sub(1, std::memory_order_relaxed);
-  return TakePlace(known.places[known.next++].second, granules, stream, claim);
+  return TakePlace(known.places[known.next++].second, asked.granules, asked.who.effective, MemorySearch::Waits::kNo,
+                   claim);
 }
 
 // Memory that exists and needs nothing from the driver.

@@ -13,16 +13,21 @@ constexpr std::size_t kMaxSeen = std::size_t{1} << 18;
 }  // namespace
 
 void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
-                           std::uint64_t call_site) {
-  if (seen_.size() == seen_.capacity()) {
-    seen_lost_ = true;
-    return;
-  }
+                           std::uint64_t call_site, Fence freed) {
   Seen seen;
   seen.observation = {op, 0, block.number, block.size_bytes, call_site};
   seen.view = block.view;
   if (block.view == kNoView) seen.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
   seen.stream = stream;
+  seen.fence = freed;
+  PutDown(seen);
+}
+
+void DeviceMemory::PutDown(const Seen& seen) {
+  if (seen_.size() == seen_.capacity()) {
+    seen_lost_ = true;
+    return;
+  }
   seen_.push_back(seen);
 }
 

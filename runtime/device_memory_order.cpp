@@ -155,7 +155,14 @@ DeviceMemory::Noted DeviceMemory::NoteStreamWaits(Order order, CUevent event) {
   std::lock_guard lock(mutex_);
   if (!multi_stream_ && recorder_ == nullptr) return {};
   const StreamIndex stream = streams_.IndexOf(order.stream, order.scope);
-  streams_.StreamWaits(stream, event);
+  streams_.StreamWaits(stream, event, [&](Fence fence) {
+    if (!observing_.load(std::memory_order_relaxed)) return;
+    Seen seen;
+    seen.stream = stream;
+    seen.fence = fence;
+    seen.order = true;
+    PutDown(seen);
+  });
   return {stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 

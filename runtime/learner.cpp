@@ -24,10 +24,6 @@ constexpr int kGoodWindows = 2;
 constexpr int kTrialWindows = 6;
 constexpr double kWorthwhile = 0.7;
 
-// With less than this share of the bytes on one stream a plan is not worth while. Under FSDP2, whose gathers run beside
-// the model, a plan of the model's stream alone was measured to save step time that the search between streams costs.
-constexpr double kOneStream = 0.5;
-
 // A settled plan is checked at least this many requests apart; when this many checks in a row find less than kPoor of
 // the requests known, the program has changed and is watched again.
 constexpr std::uint64_t kCheckRequests = 2000;
@@ -74,10 +70,23 @@ bool Learner::Watch() {
   if (batch_.empty()) return false;
   observations_.clear();
   for (const DeviceMemory::Seen& seen : batch_) {
+    if (seen.order) {
+      order_.Add(seen.stream, seen.fence, now_);
+      continue;
+    }
     observations_.push_back(seen.observation);
-    if (seen.observation.op == Observation::Op::kAllocate)
-      blocks_.Add(seen.observation.block,
-                  {seen.observation.size_bytes, seen.observation.call_site, seen.begin, seen.view, seen.stream});
+    if (seen.observation.op == Observation::Op::kAllocate) {
+      SeenBlocks::Block block;
+      block.size_bytes = seen.observation.size_bytes;
+      block.call_site = seen.observation.call_site;
+      block.begin = seen.begin;
+      block.view = seen.view;
+      block.stream = seen.stream;
+      blocks_.Add(seen.observation.block, block);
+    } else {
+      blocks_.Free(seen.observation.block, seen.fence, now_);
+    }
+    ++now_;
   }
   finder_->Observe(observations_);
   seen_ += observations_.size();
@@ -162,15 +171,8 @@ bool Learner::Plannable(const Pattern& pattern) const {
 }
 
 bool Learner::Adopt(const Pattern& pattern) {
-  const PlanRequest request{pattern, blocks_, memory_, options_.deadline_ms};
+  const PlanRequest request{pattern, blocks_, order_, memory_, options_.deadline_ms};
   MadePlan made = MakePlan(request);
-  if (made.busiest_stream_share < kOneStream) {
-    LogInfo("device " + std::to_string(memory_.ordinal()) + ": iterations on several streams; serving online");
-    pattern_requests_ = 0;
-    memory_.Install(nullptr, DeviceMemory::When::kNow);
-    LeaveAlone();
-    return false;
-  }
   if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) {
     LogWarn("a plan could not be put in force: its views could not be mapped");
     return false;
@@ -180,7 +182,7 @@ bool Learner::Adopt(const Pattern& pattern) {
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + made.report);
   if (!options_.plan_path.empty()) {
     // For the next run; nobody waits for it.
-    planner::Plan kept = MakeKeptPlan({pattern, blocks_, memory_, options_.kept_deadline_ms});
+    planner::Plan kept = MakeKeptPlan({pattern, blocks_, order_, memory_, options_.kept_deadline_ms});
     kept.program = options_.program;
     kept.device = options_.device_name;
     kept.device_ordinal = static_cast<std::uint32_t>(memory_.ordinal());
@@ -236,6 +238,7 @@ void Learner::Check() {
 void Learner::Forget() {
   finder_.emplace();
   blocks_.Forget(~std::uint64_t{0}, memory_.LiveBlocks());  // what lives on is still known by its call site
+  order_.Forget();
   seen_ = 0;
   next_look_ = kFirstLook;
 }

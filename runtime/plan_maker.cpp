@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <string>
 
 #include "planner/lower_bound.h"
 #include "planner/page_plan.h"
 #include "planner/validate.h"
+#include "runtime/plan_order.h"
 
 namespace stalloc::runtime {
 
@@ -90,37 +90,6 @@ BlockPlace PlaceOf(const planner::Slot& slot) {
   return place;
 }
 
-// Keeps the requests of the stream that makes most of them, and returns its share of all bytes. Room that streams share
-// would make them wait for each other, and how they run past one another differs each time: the others are served
-// online.
-double KeepBusiestStream(const Pattern& pattern, const SeenBlocks& seen, Problem* problem,
-                         std::vector<std::size_t>* members) {
-  std::vector<StreamIndex> streams;
-  std::map<StreamIndex, std::size_t> requests;
-  for (const std::size_t member : *members) {
-    const SeenBlocks::Block* block = seen.Find(pattern.requests[member].example_block);
-    streams.push_back(block == nullptr ? kNoStream : block->stream);
-    ++requests[streams.back()];
-  }
-  if (requests.size() <= 1) return 1.0;
-  const auto busiest = std::max_element(requests.begin(), requests.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  std::size_t kept = 0;
-  Bytes all_bytes = 0;
-  Bytes kept_bytes = 0;
-  for (std::size_t k = 0; k < streams.size(); ++k) {
-    all_bytes += problem->requests[k].size_bytes;
-    if (streams[k] != busiest->first) continue;
-    kept_bytes += problem->requests[k].size_bytes;
-    (*members)[kept] = (*members)[k];
-    problem->requests[kept] = problem->requests[k];
-    ++kept;
-  }
-  members->resize(kept);
-  problem->requests.resize(kept);
-  return static_cast<double>(kept_bytes) / static_cast<double>(all_bytes);
-}
-
 bool HasUnplanned(const Pattern& pattern) {
   return std::any_of(pattern.requests.begin(), pattern.requests.end(),
                      [](const PatternRequest& r) { return r.size_varies; });
@@ -160,30 +129,6 @@ planner::SolveOptions SolveWithin(int deadline_ms) {
 
 }  // namespace
 
-// --- SeenBlocks
-// -------------------------------------------------------------------------------------------------------
-
-void SeenBlocks::Add(std::uint64_t number, Block block) {
-  block.occurrence = occurrences_[PlanInForce::PersistentKey(block.call_site, block.size_bytes)]++;
-  kept_.emplace_back(number, block);
-}
-
-const SeenBlocks::Block* SeenBlocks::Find(std::uint64_t number) const {
-  const auto found = std::lower_bound(kept_.begin(), kept_.end(), number,
-                                      [](const auto& entry, std::uint64_t n) { return entry.first < n; });
-  return found != kept_.end() && found->first == number ? &found->second : nullptr;
-}
-
-void SeenBlocks::Forget(std::uint64_t before, const std::vector<DeviceMemory::LiveBlock>& live) {
-  std::vector<std::uint64_t> numbers;
-  numbers.reserve(live.size());
-  for (const auto& block : live) numbers.push_back(block.info.number);
-  std::sort(numbers.begin(), numbers.end());
-  std::erase_if(kept_, [&](const auto& entry) {
-    return entry.first < before && !std::binary_search(numbers.begin(), numbers.end(), entry.first);
-  });
-}
-
 // --- MakePlan
 // ---------------------------------------------------------------------------------------------------------
 
@@ -192,8 +137,8 @@ MadePlan MakePlan(const PlanRequest& request) {
   MadePlan made;
   std::vector<std::size_t> members;
   Problem problem = ProblemOf(pattern, &members);
-  made.busiest_stream_share = KeepBusiestStream(pattern, request.seen, &problem, &members);
-
+  const std::vector<SlotOrder> order =
+      AddStreamOrder(pattern, members, request.seen, request.order, &problem);
   for (const auto& block : PersistentBlocks(pattern, request.memory))
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
 
@@ -235,14 +180,16 @@ MadePlan MakePlan(const PlanRequest& request) {
 
   auto plan = std::make_shared<PlanInForce>();
   plan->slots.resize(pattern.requests.size());
+  if (!order.empty()) plan->order.resize(pattern.requests.size());
   Granule top = 0;
   for (std::size_t k = 0; k < members.size(); ++k) {
     BlockPlace& slot = plan->slots[members[k]];
     slot = PlaceOf(slots[k]);
+    if (!order.empty()) plan->order[members[k]] = order[k];
     if (slot.kind == BlockPlace::Kind::kRun)
       top = std::max(top, slot.begin + GranulesOf(page_problem.problem.requests[k].size_bytes));
   }
-  if (HasUnplanned(pattern) || made.busiest_stream_share < 1.0) plan->online_from = PageAfter(top);
+  if (HasUnplanned(pattern)) plan->online_from = PageAfter(top);
   plan->prepared = Matcher::Prepare(pattern);
   made.in_force = std::move(plan);
 
@@ -270,7 +217,8 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
     kept.persistent.push_back(std::move(planned));
   }
   if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
-  KeepBusiestStream(pattern, request.seen, &alone.problem, &members);
+  const std::vector<SlotOrder> order =
+      AddStreamOrder(pattern, members, request.seen, request.order, &alone.problem);
   planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
   if (from_empty.handles_to_map > 2 * from_empty.page_count) {  // the next run would map every page several times over
     alone.paged_from_bytes = planner::kUnlimited;
@@ -284,6 +232,10 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
     planner::PlannedRequest planned = PlannedOf(pattern.requests[i]);
     if (next_member < members.size() && members[next_member] == i) {
       if (next_member < from_empty.slots.size()) planned.slot = from_empty.slots[next_member];
+      if (!order.empty()) {
+        planned.waits = order[next_member].waits;
+        planned.waited_for = order[next_member].waited_for;
+      }
       ++next_member;
     }
     kept.iteration.push_back(std::move(planned));
@@ -306,6 +258,7 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
     r.size_varies = planned.size_bytes == 0;
     pattern.requests.push_back(r);
     in_force->slots.push_back(PlaceOf(planned.slot));
+    in_force->order.push_back({planned.waits, planned.waited_for});
   }
   const bool complete = std::all_of(in_force->slots.begin(), in_force->slots.end(),
                                     [](const BlockPlace& slot) { return slot.kind != BlockPlace::Kind::kNone; });

@@ -72,11 +72,13 @@ std::vector<StreamTable::Marker> StreamTable::TakeMarkers() {
   return taken;
 }
 
-const StreamTable::Marker* StreamTable::LastMarker(StreamIndex stream) const {
-  const Marker* last = nullptr;
+const StreamTable::Marker* StreamTable::MarkerBehind(Fence fence) const {
+  const Marker* first = nullptr;
   for (const Marker& marker : markers_)
-    if (marker.stream == stream && (last == nullptr || marker.position > last->position)) last = &marker;
-  return last;
+    if (marker.stream == fence.stream && marker.position >= fence.position &&
+        (first == nullptr || marker.position < first->position))
+      first = &marker;
+  return first;
 }
 
 void StreamTable::EventRecorded(CUevent event, StreamIndex stream) {
@@ -96,14 +98,6 @@ void StreamTable::EventRecorded(CUevent event, StreamIndex stream) {
   if (stream == kNoStream) return;
   for (StreamIndex i = 1; i <= count(); ++i) clock[i] = clocks_[Cell(stream, i)];
   clock[stream] = streams_[stream].position;
-}
-
-void StreamTable::StreamWaits(StreamIndex stream, CUevent event) {
-  const std::uint32_t* row = events_.Find(reinterpret_cast<std::uint64_t>(event));
-  if (row == nullptr || stream == kNoStream) return;
-  const std::vector<std::uint64_t>& clock = event_clocks_[*row];
-  for (StreamIndex i = 1; i < clock.size(); ++i)
-    if (i != stream) Order(stream, {i, clock[i]});
 }
 
 void StreamTable::Retire(StreamIndex stream) {

@@ -142,6 +142,8 @@ TEST(PlanFile, AnyPlanComesBack) {
     const auto count = *rc::gen::inRange(0, 20);
     for (int i = 0; i < count; ++i) {
       PlannedRequest request;
+      request.waits = *rc::gen::arbitrary<bool>();
+      request.waited_for = *rc::gen::arbitrary<bool>();
       request.call_site = *rc::gen::arbitrary<std::uint64_t>();
       request.size_bytes = *rc::gen::inRange<Bytes>(1, 4 * kPageBytes);
       request.begin = *rc::gen::inRange<Time>(0, 100);

@@ -40,6 +40,8 @@ struct PlannedRequest {
   Time begin = 0;                  // in [0, period)
   Time end = 0;                    // may lie beyond the period: freed in the next iteration
   Slot slot;
+  bool waits = false;              // its slot may have to be waited for: another stream used the memory last
+  bool waited_for = false;         // such a request waits for this one's free
 
   friend bool operator==(const PlannedRequest&, const PlannedRequest&) = default;
 };

@@ -136,12 +136,14 @@ class DeviceMemory {
   static std::atomic<int> captures_in_progress;
 
   // --- Learning -----------------------------------------------------------------------------------------------------
-  // Where a block lay, beside what was asked.
+  // A request or a free, beside where the block lay; or that the program ordered one stream behind another.
   struct Seen {
     Observation observation;
     Granule begin = 0;  // in the base range, if view is kNoView
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
+    Fence fence{};       // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
+    bool order = false;  // no request and no free: there is no observation
   };
   // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
   // dropped because the learner was too slow.
@@ -176,6 +178,7 @@ class DeviceMemory {
     Granule granules = 0;
     ViewIndex view = kNoView;  // kNoView: in the base range, where the address says
     bool planned = false;
+    bool waited_for = false;  // by the plan: an event is recorded behind its free
   };
 
   // Memory that was claimed for a request and what the driver must still do before it can be used.
@@ -197,15 +200,24 @@ class DeviceMemory {
     StreamIndex effective = kNoStream;  // what memory is ordered by: none while only one stream has been seen
   };
 
+  struct Asked {
+    std::uint64_t size_bytes = 0;
+    Granule granules = 0;
+    std::uint64_t call_site = 0;
+    Who who{};
+    bool waited_for = false;  // see SlotOrder
+  };
+
   static std::uint64_t Key(CUdeviceptr address) noexcept { return address / kGranuleBytes; }
 
   // Under the lock.
   Who Resolve(std::optional<Order> order);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
-  bool TakePlanned(std::int32_t index, Granule granules, StreamIndex stream, Claim* claim);
-  bool TakePersistent(std::uint64_t size_bytes, std::uint64_t call_site, Granule granules, StreamIndex stream,
-                      Claim* claim);
-  bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, Claim* claim);
+  bool TakeFromPlan(Asked* asked, Claim* claim);
+  bool TakePlanned(std::size_t index, const Asked& asked, Claim* claim);
+  bool TakePersistent(const Asked& asked, Claim* claim);
+  bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
+                 Claim* claim);
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
   bool TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim);
   void Take(Found found, Granule granules, StreamIndex stream, Claim* claim);
@@ -215,17 +227,17 @@ class DeviceMemory {
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
   void Sweep();
-  Allocation Publish(std::uint64_t size_bytes, const Who& who, std::uint64_t call_site, const Claim& claim,
-                     bool planned);
+  Allocation Publish(const Asked& asked, const Claim& claim, bool planned);
   void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
-               std::uint64_t call_site);
+               std::uint64_t call_site, Fence freed);
+  void PutDown(const Seen& seen);
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;
   CUdeviceptr AddressOf(const Found& where) const noexcept;
 
   // Without the lock.
-  Allocation AllocateSlowly(std::uint64_t size_bytes, const Who& who, std::uint64_t call_site);
+  Allocation AllocateSlowly(const Asked& asked);
   CUresult Carry(Claim* claim, const Who& who);
   CUresult CarryWaits(Claim* claim, const Who& who);
   CUresult CarryNewPages(Claim* claim);

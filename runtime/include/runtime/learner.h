@@ -69,6 +69,8 @@ class Learner {
   std::vector<DeviceMemory::Seen> batch_;
   std::vector<Observation> observations_;
   SeenBlocks blocks_;
+  SeenOrder order_;
+  std::int64_t now_ = 0;                // observations so far
   std::uint64_t seen_ = 0;              // observations since watching began
   std::uint64_t next_look_ = 0;         // look for the iteration when `seen_` gets there
   std::int64_t period_ = 0;             // of the plan in force

@@ -23,10 +23,17 @@ struct BlockPlace {
   std::vector<PageNumber> pages;  // kPages
 };
 
+// What a slot needs of the order between streams beyond what the program does by itself.
+struct SlotOrder {
+  bool waits = false;       // the request may have to wait for another stream before it uses its slot
+  bool waited_for = false;  // an event is recorded behind the block's free, for such a request
+};
+
 struct PlanInForce {
   Matcher matcher;
   Matcher::PreparedPattern prepared;  // goes into `matcher` when the plan is installed
   std::vector<BlockPlace> slots;      // by the matcher's index
+  std::vector<SlotOrder> order;       // likewise; empty: no slot needs anything
 
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.

@@ -68,12 +68,23 @@ class StreamTable {
   }
   void AddMarker(const Marker& marker);
   std::vector<Marker> TakeMarkers();
-  // The covering marker of a retired stream, if it is still pending.
-  const Marker* LastMarker(StreamIndex stream) const;
+  // The first pending marker behind `fence`, if there is one.
+  const Marker* MarkerBehind(Fence fence) const;
 
   // The program's own ordering.
   void EventRecorded(CUevent event, StreamIndex stream);
-  void StreamWaits(StreamIndex stream, CUevent event);
+  // Calls advanced(Fence) for each stream of whose frees `stream` now has more behind it.
+  template <typename Advanced>
+  void StreamWaits(StreamIndex stream, CUevent event, Advanced advanced) {
+    const std::uint32_t* row = events_.Find(reinterpret_cast<std::uint64_t>(event));
+    if (row == nullptr || stream == kNoStream) return;
+    const std::vector<std::uint64_t>& clock = event_clocks_[*row];
+    for (StreamIndex i = 1; i < clock.size(); ++i) {
+      if (i == stream || clock[i] <= clocks_[Cell(stream, i)]) continue;
+      Order(stream, {i, clock[i]});
+      advanced(Fence{i, clock[i]});
+    }
+  }
   void EventDestroyed(CUevent event) { events_.Erase(reinterpret_cast<std::uint64_t>(event)); }
 
   // The handle is about to be destroyed; it may come back for another stream. The index stays until its frees passed.
