@@ -1,6 +1,9 @@
 // The part of DeviceMemory that takes and gives memory, all of it under the lock: a claim is made of what the search or
 // the plan proposes, undone where the driver refuses, and released when its block ends.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 
 #include "runtime/device_memory.h"
 
@@ -149,44 +152,66 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
 
 // The request's place in the plan, if it has one and that is free.
 bool DeviceMemory::TakeFromPlan(Asked* asked, Claim* claim) {
+  using Waits = MemorySearch::Waits;
   if (next_plan_) {
     next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
     if (next_plan_->matcher.IterationsSeen() != 0) PutInForce(std::move(next_plan_));
   }
   if (!plan_) return false;
+  if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) {
+    // What is made once is no part of the iteration: the matcher would only be led astray.
+    if (const BlockPlace* place = PersistentPlace(*asked)) {
+      const Waits waits = MayWait() ? Waits::kYes : Waits::kNo;
+      return TakePlace(*place, asked->granules, asked->who.effective, waits, claim);
+    }
+  }
   const std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
-  const bool persistent = asked->call_site != 0 && plan_->persistent_left.load(std::memory_order_relaxed) != 0 &&
-                          TakePersistent(*asked, claim);
-  if (index < 0) return persistent;
+  if (index < 0) return false;
   ++counters_.matched_requests;
   const auto at = static_cast<std::size_t>(index);
   asked->waited_for = !plan_->order.empty() && plan_->order[at].waited_for;
-  return persistent || TakePlanned(at, *asked, claim);
+  return TakePlanned(at, *asked, claim);
 }
 
 bool DeviceMemory::TakePlanned(std::size_t index, const Asked& asked, Claim* claim) {
   using Waits = MemorySearch::Waits;
   const BlockPlace& slot = plan_->slots[index];
   if (slot.kind == BlockPlace::Kind::kNone) return false;
-  const bool waits = multi_stream_ && !plan_->order.empty() && plan_->order[index].waits &&
-                     captures_in_progress.load(std::memory_order_relaxed) == 0;
+  const bool waits = !plan_->order.empty() && plan_->order[index].waits && MayWait();
   if (TakePlace(slot, asked.granules, asked.who.effective, waits ? Waits::kYes : Waits::kNo, claim)) return true;
   ++counters_.slot_busy;
+  if (getenv("DBG")) {
+    Found found; 
+    if (slot.kind == BlockPlace::Kind::kRun) { found.kind = Found::Kind::kRun; found.run = {slot.begin, slot.begin + asked.granules}; }
+    else { found.kind = Found::Kind::kPages; found.pages.assign(slot.pages.begin(), slot.pages.begin() + (asked.granules + kPageGranules - 1) / kPageGranules); }
+    std::uint64_t freeb = 0, notbehind = 0, absent = 0;
+    ForEachRun(found, asked.granules, [&](Run run) { space_->VisitOverlapping(run, [&](Run piece, Fence fence) { freeb += piece.length(); if (fence.stream == kAbsent) absent += piece.length(); else if (!streams_.Behind(asked.who.effective, fence)) notbehind += piece.length(); }); });
+    // who is in the way
+    std::string who;
+    int n = 0;
+    blocks_.ForEach([&](std::uint64_t key, const Block& b) {
+      if (b.view != kNoView) return;
+      Granule begin = static_cast<Granule>(key - pages_.base() / kGranuleBytes);
+      if (slot.kind == BlockPlace::Kind::kRun && begin < found.run.end && begin + b.granules > found.run.begin && n++ < 3)
+        who += " [#" + std::to_string(b.number) + (b.planned ? " planned " : " online ") + std::to_string(b.granules) + "@" + std::to_string(begin) + "]";
+    });
+    fprintf(stderr, "BUSY it %lu n %lu index %zu gran %u kind %d begin %u free %lu absent %lu notbehind %lu blockers %d%s\n", plan_->matcher.IterationsSeen(), next_number_, index, asked.granules, (int)slot.kind, slot.begin, freeb, absent, notbehind, n, who.c_str());
+  }
   return false;
 }
 
-// A block that an earlier run made once and kept: known by its call site, its size and how many such came before it.
-bool DeviceMemory::TakePersistent(const Asked& asked, Claim* claim) {
+// Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came
+// before it. nullptr: the request is no such block.
+const BlockPlace* DeviceMemory::PersistentPlace(const Asked& asked) {
   constexpr std::uint64_t kWarmIterations = 3;  // after these the program has made all that it keeps
   if (plan_->matcher.IterationsSeen() >= kWarmIterations) plan_->persistent_left.store(0, std::memory_order_relaxed);
   const auto found = plan_->persistent.find(PlanInForce::PersistentKey(asked.call_site, asked.size_bytes));
-  if (found == plan_->persistent.end()) return false;
+  if (found == plan_->persistent.end()) return nullptr;
   PlanInForce::Persistent& known = found->second;
   const std::uint32_t occurrence = known.requests++;
-  if (known.next == known.places.size() || known.places[known.next].first != occurrence) return false;
+  if (known.next == known.places.size() || known.places[known.next].first != occurrence) return nullptr;
   plan_->persistent_left.fetch_sub(1, std::memory_order_relaxed);
-  return TakePlace(known.places[known.next++].second, asked.granules, asked.who.effective, MemorySearch::Waits::kNo,
-                   claim);
+  return &known.places[known.next++].second;
 }
 
 // Memory that exists and needs nothing from the driver.
@@ -227,8 +252,7 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   if (large && take(search_->Exchange(granules, stream, Waits::kNo))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
   // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
-  const bool may_wait = multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0;
-  if (may_wait) {
+  if (MayWait()) {
     if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->Stitch(granules, stream, Waits::kYes, 0, from))) return true;
@@ -238,7 +262,7 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
     PageNumber below = grown ? grown.new_pages - 1 : ~PageNumber{0};
     Found stitched = search_->Stitch(granules, stream, Waits::kNo, below, from);
     if (stitched) below = stitched.new_pages - 1;
-    if (may_wait)
+    if (MayWait())
       if (Found waiting = search_->Stitch(granules, stream, Waits::kYes, below, from)) stitched = std::move(waiting);
     if (stitched && WithinLimit(stitched.new_pages)) return take(std::move(stitched));
   }

@@ -87,6 +87,17 @@ std::vector<PageNumber> DeviceMemory::PagesOfView(ViewIndex view) const {
   return (*views_)[view].pages;
 }
 
+std::vector<Run> DeviceMemory::Holes() const {
+  std::vector<Run> holes;
+  std::lock_guard lock(mutex_);
+  space_->VisitAll([&](Run run, Fence fence) {
+    if (fence.stream == kAbsent) holes.push_back(run);
+  });
+  // What lies behind all that exists is no hole.
+  if (!holes.empty() && holes.back().end == space_->size()) holes.pop_back();
+  return holes;
+}
+
 std::shared_ptr<PlanInForce> DeviceMemory::plan() const {
   std::lock_guard lock(mutex_);
   return plan_;

@@ -6,7 +6,8 @@
 namespace stalloc::runtime {
 
 FreeSpace::FreeSpace(Granule granules)
-    : starts_(granules),
+    : granules_(granules),
+      starts_(granules),
       by_start_(std::size_t{1} << 14),
       // Fragments need at least one granule each and a live neighbour between them; the array is address space only.
       fragments_(std::min<std::size_t>(granules / 2 + 2, std::size_t{1} << 26)),

@@ -142,9 +142,16 @@ MadePlan MakePlan(const PlanRequest& request) {
   for (const auto& block : PersistentBlocks(pattern, request.memory))
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
 
+  // Pages that were given back are not asked for again: other pages are held in their place.
+  Granule hole_pages = 0;
+  for (const Run& hole : request.memory.Holes()) {
+    problem.fixed.push_back({Bytes{hole.begin} * kGranuleBytes, Bytes{hole.length()} * kGranuleBytes});
+    hole_pages += hole.length() / kPageGranules;
+  }
+
   // As it was served: the incumbent, which needs no page and no mapping that is not there already.
   planner::PageProblem page_problem;
-  page_problem.held_pages = request.memory.Counters().reserved_bytes / kPageBytes;
+  page_problem.held_pages = request.memory.Counters().reserved_bytes / kPageBytes + hole_pages;
   bool all_observed = true;
   for (const std::size_t member : members) {
     const SeenBlocks::Block* block = request.seen.Find(pattern.requests[member].example_block);
@@ -172,9 +179,9 @@ MadePlan MakePlan(const PlanRequest& request) {
     // several iterations does not fit itself everywhere, the few requests whose slot is taken are served online.
     made.report += "where they were served";
   } else {
-    made.report += "on " + std::to_string(planned.page_count) + " pages (at least " +
-                   std::to_string(planned.lower_bound_pages) + ", held " + std::to_string(page_problem.held_pages) +
-                   "), " + std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
+    made.report += "on " + std::to_string(planned.page_count - hole_pages) + " pages (at least " +
+                   std::to_string(planned.lower_bound_pages - hole_pages) + ", held " +
+                   std::to_string(page_problem.held_pages - hole_pages) + "), " + std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
     slots = std::move(planned.slots);
   }
 
@@ -204,9 +211,14 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
   planner::Plan kept;
   kept.period = pattern.period;
   Bytes bottom = 0;
-  for (const auto& block : PersistentBlocks(pattern, request.memory)) {
+  const auto persistent = PersistentBlocks(pattern, request.memory);
+  const bool have_sites = std::any_of(persistent.begin(), persistent.end(), [&](const auto& block) {
     const SeenBlocks::Block* seen = request.seen.Find(block.info.number);
-    if (seen == nullptr || seen->call_site == 0) continue;
+    return seen != nullptr && seen->call_site != 0;
+  });
+  for (const auto& block : persistent) {
+    const SeenBlocks::Block* seen = request.seen.Find(block.info.number);
+    if (seen == nullptr || (have_sites && seen->call_site == 0)) continue;
     planner::PlannedRequest planned;
     planned.call_site = seen->call_site;
     planned.size_bytes = block.info.size_bytes;

@@ -158,6 +158,8 @@ class DeviceMemory {
   };
   std::vector<LiveBlock> LiveBlocks() const;
   std::vector<PageNumber> PagesOfView(ViewIndex view) const;
+  // Pages that do not exist, below the last one that does.
+  std::vector<Run> Holes() const;
 
   // Maps whatever views the plan's slots need, then puts it in force: at once, or where the next iteration begins, when
   // little of the one before is live and in the way. nullptr drops the plan. Returns false if a view could not be
@@ -215,7 +217,7 @@ class DeviceMemory {
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   bool TakeFromPlan(Asked* asked, Claim* claim);
   bool TakePlanned(std::size_t index, const Asked& asked, Claim* claim);
-  bool TakePersistent(const Asked& asked, Claim* claim);
+  const BlockPlace* PersistentPlace(const Asked& asked);
   bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
                  Claim* claim);
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
@@ -223,6 +225,10 @@ class DeviceMemory {
   void Take(Found found, Granule granules, StreamIndex stream, Claim* claim);
   void ClaimRun(Run run, StreamIndex stream, Claim* claim);
   bool WithinLimit(PageNumber new_pages) const noexcept;
+  // May a wait for another stream be inserted now?
+  bool MayWait() const noexcept {
+    return multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0;
+  }
   void UndoClaim(const Claim& claim, StreamIndex stream);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;

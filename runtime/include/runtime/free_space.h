@@ -65,6 +65,8 @@ class FreeSpace {
 
   bool AllFree(Run run) const noexcept;
 
+  Granule size() const noexcept { return granules_; }
+
   // Calls visit(Run, Fence) for each fragment that overlaps `run`, clipped to it, in address order.
   template <typename Visit>
   void VisitOverlapping(Run run, Visit visit) const {
@@ -149,6 +151,7 @@ class FreeSpace {
   void Unlink(Index index) noexcept;
   bool MayMerge(const Fragment& neighbour, Run run, Fence fence) const noexcept;
 
+  const Granule granules_;
   AddressBits starts_;
   FlatMap<Index> by_start_;
   LazyArray<Fragment> fragments_;
