@@ -20,12 +20,18 @@ using PFN_cuStreamDestroy_v2000 = PFN_cuStreamDestroy_v4000;
 using PFN_cuCtxDestroy_v2000 = PFN_cuCtxDestroy_v4000;
 using PFN_cuDevicePrimaryCtxRelease_v7000 = PFN_cuDevicePrimaryCtxRelease_v11000;
 using PFN_cuDevicePrimaryCtxReset_v7000 = PFN_cuDevicePrimaryCtxReset_v11000;
+using PFN_cuEventDestroy_v2000 = PFN_cuEventDestroy_v4000;
 using PFN_cuStreamBeginCapture_v10000 = CUresult(CUDAAPI*)(CUstream);
 using PFN_cuStreamBeginCapture_v10000_ptsz = CUresult(CUDAAPI*)(CUstream);
+
+// Functions without a stream argument end in _ptds where they follow the per-thread default stream.
+using PFN_cuMemcpy_v7000_ptsz = PFN_cuMemcpy_v7000_ptds;
+using PFN_cuMemcpyDtoD_v7000_ptsz = PFN_cuMemcpyDtoD_v7000_ptds;
 
 // Names that cuda.h maps to their newest version. Here each name means the symbol of exactly that spelling.
 #undef cuCtxDestroy
 #undef cuDevicePrimaryCtxRelease
+#undef cuEventDestroy
 #undef cuDevicePrimaryCtxReset
 #undef cuGetProcAddress
 #undef cuStreamBeginCapture
@@ -59,7 +65,7 @@ namespace stalloc::interpose {
 
 enum class Library : std::uint8_t { kDriver, kRuntime };
 enum class Streams : std::uint8_t { kLegacy, kPerThread };  // what stream 0 means in this function
-enum class Handling : std::uint8_t { kServe, kAnswer, kObserve, kRetry, kResolve };
+enum class Handling : std::uint8_t { kServe, kAnswer, kObserve, kRoute, kRetry, kResolve };
 
 // clang-format off
 enum class Entry : std::uint8_t {

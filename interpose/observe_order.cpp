@@ -69,6 +69,17 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned in
                   Order(stream, Streams::kPerThread));
 }
 
+// Before the driver: the handle may come back for another event at once.
+CUresult cuEventDestroy(CUevent event) {
+  if (ServingAlready()) stalloc::runtime::NoteEventDestroyed(event);
+  return Forward<Entry::k_cuEventDestroy>(event);
+}
+
+CUresult cuEventDestroy_v2(CUevent event) {
+  if (ServingAlready()) stalloc::runtime::NoteEventDestroyed(event);
+  return Forward<Entry::k_cuEventDestroy_v2>(event);
+}
+
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
   return Waits(Forward<Entry::k_cuStreamWaitEvent>(stream, event, flags), stream, event);
 }

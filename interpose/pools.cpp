@@ -4,6 +4,7 @@
 
 #include "driver_call.h"
 #include "real_symbols.h"
+#include "runtime/service.h"
 
 namespace stalloc::interpose {
 namespace {
@@ -54,18 +55,18 @@ int DeviceOfDefaultPool(CUmemoryPool pool) noexcept {
   return -1;
 }
 
-bool IsDefaultPoolHere(CUmemoryPool pool) noexcept {
+bool IsDefaultPoolOf(CUmemoryPool pool, CUstream stream) noexcept {
   const int device = DeviceOfDefaultPool(pool);
   if (device < 0) return false;
   // With one device there is nothing to compare.
-  return device_count.load(std::memory_order_relaxed) == 1 || device == CurrentDevice();
+  return device_count.load(std::memory_order_relaxed) == 1 || device == runtime::DeviceOf(stream);
 }
 
-bool CurrentPoolIsDefault() noexcept {
+bool TakesFromDefaultPool(CUstream stream) noexcept {
   const std::uint64_t own = devices_with_own_pool.load(std::memory_order_acquire);
   if (own == 0) [[likely]]
     return true;
-  const int device = CurrentDevice();
+  const int device = runtime::DeviceOf(stream);
   return device >= 0 && device < kMaxDevices && (own >> device & 1) == 0;
 }
 

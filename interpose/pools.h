@@ -14,12 +14,12 @@ int CurrentDevice() noexcept;
 // The device whose default pool this is, or -1.
 int DeviceOfDefaultPool(CUmemoryPool pool) noexcept;
 
-// True if this is the default pool of the current context's device. Another device's is the driver's to serve: the
-// allocator takes memory on the current device.
-bool IsDefaultPoolHere(CUmemoryPool pool) noexcept;
+// True if this is the default pool of the stream's device. Another device's is the driver's to serve: the allocator
+// takes memory on the stream's device.
+bool IsDefaultPoolOf(CUmemoryPool pool, CUstream stream) noexcept;
 
-// True if cuMemAllocAsync on the current context's device takes from the default pool, as it does until the program
-// says otherwise.
-bool CurrentPoolIsDefault() noexcept;
+// True if cuMemAllocAsync on the stream takes from its device's default pool, as it does until the program says
+// otherwise.
+bool TakesFromDefaultPool(CUstream stream) noexcept;
 
 }  // namespace stalloc::interpose

@@ -40,8 +40,9 @@ CUresult AllocateAsync(CUdeviceptr* address, std::size_t size_bytes, CUstream st
   return Allocate(
       address, size_bytes,
       [&](CUresult* result) {
-        return CurrentPoolIsDefault() ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
-                                      : runtime::Answer::kPassThrough;
+        return TakesFromDefaultPool(Order(stream, kStreams))
+                   ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
+                   : runtime::Answer::kPassThrough;
       },
       [&] { return Forward<kEntry>(address, size_bytes, stream); });
 }
@@ -51,8 +52,9 @@ CUresult AllocateFromPool(CUdeviceptr* address, std::size_t size_bytes, CUmemory
   return Allocate(
       address, size_bytes,
       [&](CUresult* result) {
-        return IsDefaultPoolHere(pool) ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
-                                       : runtime::Answer::kPassThrough;
+        return IsDefaultPoolOf(pool, Order(stream, kStreams))
+                   ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
+                   : runtime::Answer::kPassThrough;
       },
       [&] { return Forward<kEntry>(address, size_bytes, pool, stream); });
 }

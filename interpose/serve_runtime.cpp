@@ -117,8 +117,9 @@ cudaError_t AllocateAsync(void** pointer, std::size_t size_bytes, cudaStream_t s
   return Allocate(
       pointer, size_bytes,
       [&](CUdeviceptr* address, CUresult* result) {
-        return CurrentPoolIsDefault() ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
-                                      : runtime::Answer::kPassThrough;
+        return TakesFromDefaultPool(Order(stream, kStreams))
+                   ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
+                   : runtime::Answer::kPassThrough;
       },
       [&] { return Forward<kEntry>(pointer, size_bytes, stream); });
 }
@@ -128,8 +129,9 @@ cudaError_t AllocateFromPool(void** pointer, std::size_t size_bytes, cudaMemPool
   return Allocate(
       pointer, size_bytes,
       [&](CUdeviceptr* address, CUresult* result) {
-        return IsDefaultPoolHere(pool) ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
-                                       : runtime::Answer::kPassThrough;
+        return IsDefaultPoolOf(pool, Order(stream, kStreams))
+                   ? runtime::Allocate(address, size_bytes, Order(stream, kStreams), result)
+                   : runtime::Answer::kPassThrough;
       },
       [&] { return Forward<kEntry>(pointer, size_bytes, pool, stream); });
 }

@@ -15,7 +15,8 @@ constexpr std::uint64_t kFreesPerMarker = 64;
 }  // namespace
 
 DeviceMemory::DeviceMemory(const DriverApi& driver, CUdevice device, int ordinal, const MemoryPolicy& policy)
-    : driver_(driver), device_(device), ordinal_(ordinal), policy_(policy), pages_(driver, device), blocks_(1 << 14) {}
+    : driver_(driver), device_(device), ordinal_(ordinal), policy_(policy), pages_(driver, device, policy.peers),
+      blocks_(1 << 14) {}
 
 DeviceMemory::~DeviceMemory() = default;
 

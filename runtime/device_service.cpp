@@ -54,18 +54,19 @@ std::string PlanPath(const Settings& settings, std::uint64_t program, const std:
 }
 
 std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, const Settings& settings, CUdevice device,
-                                                   CUcontext context, std::string* refusal) {
+                                                   CUcontext context, const PeerAccess& peers, std::string* refusal) {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  if (driver.cuMemGetInfo(&free_bytes, &total_bytes) != CUDA_SUCCESS) return nullptr;
   if (!Servable(driver, device, refusal)) return nullptr;
   std::unique_ptr<DeviceService> service(new DeviceService);
   service->device_ = device;
   service->context_ = context;
   service->name_ = DeviceName(driver, device);
 
-  std::size_t free_bytes = 0;
-  std::size_t total_bytes = 0;
-  driver.cuMemGetInfo(&free_bytes, &total_bytes);
   MemoryPolicy policy;
   policy.growth = settings.growth;
+  policy.peers = &peers;
   if (const auto limit = settings.memory_limit.BytesOn(total_bytes)) {
     policy.limit_bytes = *limit;
     service->limited_ = true;

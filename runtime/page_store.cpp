@@ -1,6 +1,7 @@
 #include "runtime/page_store.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 namespace stalloc::runtime {
@@ -10,6 +11,14 @@ namespace {
 // view range is address space only and holds many aliases of every page.
 constexpr std::size_t kBaseFactor = 2;
 constexpr std::size_t kViewFactor = 16;
+
+CUmemAccessDesc AccessOf(CUdevice device, CUmemAccess_flags flags) {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = flags;
+  return access;
+}
 
 std::size_t RoundUpToPage(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 }  // namespace
@@ -43,6 +52,8 @@ CUresult PageStore::Reserve(std::size_t memory_bytes) noexcept {
   }
   try {
     handles_ = LazyArray<CUmemGenericAllocationHandle>(base_bytes / kPageBytes);
+    base_mapped_ = MappedPages(base_bytes / kPageBytes);
+    views_mapped_ = MappedPages(views_bytes / kPageBytes);
   } catch (const std::bad_alloc&) {
     driver_.cuMemAddressFree(base, base_bytes);
     driver_.cuMemAddressFree(views, views_bytes);
@@ -55,12 +66,60 @@ CUresult PageStore::Reserve(std::size_t memory_bytes) noexcept {
   return CUDA_SUCCESS;
 }
 
-CUresult PageStore::SetAccess(CUdeviceptr address, std::size_t bytes) noexcept {
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = device_;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return driver_.cuMemSetAccess(address, bytes, &access, 1);
+CUresult PageStore::SetAccess(CUdeviceptr address, std::size_t bytes, Peers which) noexcept {
+  std::array<CUmemAccessDesc, kMaxDevices + 1> access;
+  std::size_t count = 0;
+  access[count++] = AccessOf(device_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  if (peers_ != nullptr) {
+    peers_->ForEach([&](CUdevice peer, CUmemAccess_flags flags) {
+      if (which == Peers::kAll || flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) access[count++] = AccessOf(peer, flags);
+    });
+  }
+  const CUresult result = driver_.cuMemSetAccess(address, bytes, access.data(), count);
+  // A peer that the driver refuses here, though it let the program name it, must not cost the device its own memory.
+  return result == CUDA_SUCCESS || count == 1 ? result : driver_.cuMemSetAccess(address, bytes, access.data(), 1);
+}
+
+// Makes what has just been mapped accessible, and known as mapped. Whoever changes the peers' access walks what is
+// known as mapped after he has said so; what he did not find there yet, finds here that he has spoken.
+CUresult PageStore::Open(MappedPages& mapped, CUdeviceptr range, std::size_t first, std::size_t count) noexcept {
+  const CUdeviceptr address = range + first * kPageBytes;
+  std::uint64_t seen = peers_ != nullptr ? peers_->version() : 0;
+  if (const CUresult result = SetAccess(address, count * kPageBytes); result != CUDA_SUCCESS) return result;
+  mapped.Set(first, count);
+  while (peers_ != nullptr && peers_->version() != seen) {
+    seen = peers_->version();
+    SetAccess(address, count * kPageBytes, Peers::kAll);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult PageStore::ApplyAccess(CUdevice peer) noexcept {
+  if (peers_ == nullptr || base_ == 0 || peer == device_) return CUDA_SUCCESS;
+  Timer timer(cost_);
+  CUresult result = CUDA_SUCCESS;
+  std::uint64_t seen = 0;
+  do {
+    seen = peers_->version();
+    result = ApplyAccessTo(base_mapped_, base_, peer);
+    const CUresult of_views = ApplyAccessTo(views_mapped_, views_, peer);
+    if (result == CUDA_SUCCESS) result = of_views;
+  } while (peers_->version() != seen);
+  return result;
+}
+
+CUresult PageStore::ApplyAccessTo(MappedPages& mapped, CUdeviceptr range, CUdevice peer) noexcept {
+  const CUmemAccessDesc access = AccessOf(peer, peers_->FlagsOf(peer));
+  CUresult result = CUDA_SUCCESS;
+  mapped.ForEachRun([&](std::size_t first, std::size_t count) {
+    if (driver_.cuMemSetAccess(range + first * kPageBytes, count * kPageBytes, &access, 1) == CUDA_SUCCESS) return;
+    // Somebody may be taking pages out of the run: the others get it one by one.
+    for (std::size_t page = first; page < first + count; ++page) {
+      const CUresult one = driver_.cuMemSetAccess(range + page * kPageBytes, kPageBytes, &access, 1);
+      if (one != CUDA_SUCCESS && mapped.Has(page) && result == CUDA_SUCCESS) result = one;
+    }
+  });
+  return result;
 }
 
 CUresult PageStore::Grow(PageNumber first, PageNumber count) noexcept {
@@ -82,7 +141,7 @@ CUresult PageStore::Grow(PageNumber first, PageNumber count) noexcept {
       break;
     }
   }
-  if (result == CUDA_SUCCESS) result = SetAccess(base_ + std::size_t{first} * kPageBytes, count * kPageBytes);
+  if (result == CUDA_SUCCESS) result = Open(base_mapped_, base_, first, count);
   cost_.map_calls.fetch_add(done, std::memory_order_relaxed);
   if (result != CUDA_SUCCESS) Shrink(first, done);
   return result;
@@ -90,6 +149,7 @@ CUresult PageStore::Grow(PageNumber first, PageNumber count) noexcept {
 
 void PageStore::Shrink(PageNumber first, PageNumber count) noexcept {
   Timer timer(cost_);
+  base_mapped_.Clear(first, count);
   for (PageNumber page = first; page < first + count; ++page) {
     driver_.cuMemUnmap(base_ + std::size_t{page} * kPageBytes, kPageBytes);
     driver_.cuMemRelease(handles_[page]);
@@ -107,7 +167,7 @@ CUresult PageStore::MapView(std::size_t offset_bytes, std::span<const PageNumber
     result = driver_.cuMemMap(address + done * kPageBytes, kPageBytes, 0, handles_[pages[done]], 0);
   if (result != CUDA_SUCCESS) --done;
   cost_.map_calls.fetch_add(done, std::memory_order_relaxed);
-  if (result == CUDA_SUCCESS) result = SetAccess(address, pages.size() * kPageBytes);
+  if (result == CUDA_SUCCESS) result = Open(views_mapped_, views_, offset_bytes / kPageBytes, pages.size());
   if (result != CUDA_SUCCESS) UnmapView(offset_bytes, done);
   return result;
 }
@@ -118,7 +178,11 @@ CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::span<const Page
   const CUdeviceptr address = views_ + offset_bytes;
   std::size_t mapped = 0;
   CUresult result = CUDA_SUCCESS;
-  for (const std::uint32_t k : positions) driver_.cuMemUnmap(address + k * kPageBytes, kPageBytes);
+  const std::size_t first = offset_bytes / kPageBytes;
+  for (const std::uint32_t k : positions) {
+    views_mapped_.Clear(first + k, 1);
+    driver_.cuMemUnmap(address + k * kPageBytes, kPageBytes);
+  }
   for (; mapped < positions.size() && result == CUDA_SUCCESS; ++mapped) {
     const std::uint32_t k = positions[mapped];
     result = driver_.cuMemMap(address + k * kPageBytes, kPageBytes, 0, handles_[pages[k]], 0);
@@ -128,12 +192,13 @@ CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::span<const Page
   for (std::size_t i = 0; i < positions.size() && result == CUDA_SUCCESS;) {
     std::size_t j = i + 1;
     while (j < positions.size() && positions[j] == positions[j - 1] + 1) ++j;
-    result = SetAccess(address + positions[i] * kPageBytes, (j - i) * kPageBytes);
+    result = Open(views_mapped_, views_, first + positions[i], j - i);
     i = j;
   }
   cost_.map_calls.fetch_add(mapped, std::memory_order_relaxed);
   cost_.unmap_calls.fetch_add(positions.size(), std::memory_order_relaxed);
   if (result == CUDA_SUCCESS) return result;
+  views_mapped_.Clear(first, pages.size());
   for (std::uint32_t k = 0; k < pages.size(); ++k) {
     const auto position = std::find(positions.begin(), positions.end(), k);
     if (position == positions.end() || static_cast<std::size_t>(position - positions.begin()) < mapped)
@@ -144,6 +209,7 @@ CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::span<const Page
 
 void PageStore::UnmapView(std::size_t offset_bytes, std::size_t page_count) noexcept {
   Timer timer(cost_);
+  views_mapped_.Clear(offset_bytes / kPageBytes, page_count);
   // One call unmaps any number of whole mappings.
   if (page_count != 0) driver_.cuMemUnmap(views_ + offset_bytes, page_count * kPageBytes);
   cost_.unmap_calls.fetch_add(page_count, std::memory_order_relaxed);

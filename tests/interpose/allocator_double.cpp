@@ -99,6 +99,12 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
   return Answer::kServed;
 }
 
+int DeviceOf(StreamOrder) noexcept { return 0; }
+
+bool ServesSeveralDevices() noexcept { return false; }
+
+int OwnerOf(CUdeviceptr, CUcontext*) noexcept { return -1; }
+
 bool Owns(CUdeviceptr address) noexcept { return Started() && address >= kBase && address < kEnd; }
 
 bool FindBlock(CUdeviceptr address, CUdeviceptr* base, std::size_t* size_bytes, std::uint64_t* buffer_id) noexcept {
@@ -177,6 +183,21 @@ void NoteEventRecorded(CUevent, CUstream stream) noexcept {
 void NoteStreamWaits(CUstream stream, CUevent) noexcept {
   const std::lock_guard lock(It().mutex);
   CountStream("stream.waits", stream);
+}
+
+void NoteEventDestroyed(CUevent) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("event.destroyed");
+}
+
+void NotePeerAccess(int owner, int peer, CUcontext, bool enabled) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count(("peer." + std::to_string(owner) + "." + std::to_string(peer) + (enabled ? ".on" : ".off")).c_str());
+}
+
+void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count(("pool." + std::to_string(owner) + "." + std::to_string(peer) + "." + std::to_string(flags)).c_str());
 }
 
 void NoteForkedChild() noexcept { It().forked = true; }

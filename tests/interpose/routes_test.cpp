@@ -112,6 +112,7 @@ TEST(Observed, IsWhatTheDriverAccepted) {
   EXPECT_EQ(outcome.Count("event.recorded.stream"), 1);
   EXPECT_EQ(outcome.Count("event.recorded.stream0"), 1);
   EXPECT_EQ(outcome.Count("stream.waits.stream"), 1);
+  EXPECT_EQ(outcome.Count("event.destroyed"), 1);
   EXPECT_EQ(outcome.Count("stream.destroyed"), 1);
   EXPECT_EQ(outcome.Count("context.destroyed"), 3);
   EXPECT_EQ(outcome.Count("allocate.stream"), 1);

@@ -66,6 +66,28 @@ TEST(Simulated, ATrimAfterASynchronisationGivesEverythingBack) {
   EXPECT_EQ(served.exit_code, 0) << served.output;
 }
 
+struct TwoDevices : testing::TestWithParam<const char*> {
+  static Environment With(Environment environment) {
+    environment["SIMCUDA_DEVICES"] = "2";
+    if (std::string(GetParam()) == "refused") environment["SIMCUDA_PEERS"] = "0";
+    return environment;
+  }
+};
+
+TEST_P(TwoDevices, HoldWithoutTheShim) {
+  const Outcome outcome = RunProgram({Program("peers"), GetParam()}, With(Simulated()));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST_P(TwoDevices, HoldWithTheShim) {
+  const Outcome outcome = RunProgram({Program("peers"), GetParam(), "served"}, With(Served()));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find(" online, "), std::string::npos) << outcome.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices, testing::Values("context", "pool", "refused", "copies", "streams", "freed"),
+                         [](const auto& part) { return std::string(part.param); });
+
 TEST(Simulated, EveryRouteOfADriverProgram) {
   for (const char* route : {"dlsym", "four", "five"}) {
     const Outcome outcome = RunProgram({Program("driver_calls"), route}, Served());

@@ -184,39 +184,5 @@ TEST_F(Memory, CallsCanBeMadeToFail) {
   EXPECT_EQ(simcudaCallCount("cuMemAlloc_v2"), 3u);
 }
 
-TEST_F(Memory, PeerAccessIsAskedFor) {
-  Reset({.device_count = 2});
-  ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
-  CUcontext contexts[2];
-  for (int device : {0, 1}) ASSERT_EQ(cuDevicePrimaryCtxRetain(&contexts[device], device), CUDA_SUCCESS);
-  ASSERT_EQ(cuCtxSetCurrent(contexts[0]), CUDA_SUCCESS);
-  const CUdeviceptr block = Allocate(kPage);
-  ASSERT_EQ(cuCtxSetCurrent(contexts[1]), CUDA_SUCCESS);
-  EXPECT_EQ(cuCtxEnablePeerAccess(contexts[0], 0), CUDA_SUCCESS);
-  EXPECT_EQ(cuCtxEnablePeerAccess(contexts[0], 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-  simcudaWriteTag(nullptr, block, kPage, 1);
-  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-  EXPECT_EQ(cuCtxDisablePeerAccess(contexts[0]), CUDA_SUCCESS);
-  simcudaWriteTag(nullptr, block, kPage, 1);
-  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
-TEST_F(Memory, PeerAccessDoesNotReachVirtualMemory) {
-  Reset({.device_count = 2});
-  ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
-  CUcontext contexts[2];
-  for (int device : {0, 1}) ASSERT_EQ(cuDevicePrimaryCtxRetain(&contexts[device], device), CUDA_SUCCESS);
-  const CUdeviceptr base = Reserve(1);
-  ASSERT_EQ(cuMemMap(base, kPage, 0, CreatePages(1, 0), 0), CUDA_SUCCESS);
-  ASSERT_EQ(Allow(base, 1, 0), CUDA_SUCCESS);
-  ASSERT_EQ(Allow(base, 1, 1, CU_MEM_ACCESS_FLAGS_PROT_READ), CUDA_SUCCESS);
-  ASSERT_EQ(cuCtxSetCurrent(contexts[1]), CUDA_SUCCESS);
-  EXPECT_EQ(cuCtxEnablePeerAccess(contexts[0], 0), CUDA_SUCCESS);
-  simcudaReadTag(nullptr, base, kPage, 0);
-  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-  simcudaWriteTag(nullptr, base, kPage, 1);
-  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
 }  // namespace
 }  // namespace stalloc::simcuda

@@ -11,7 +11,8 @@ namespace {
 class Environment : public ::testing::Test {
  protected:
   ~Environment() override {
-    for (const char* name : {"SIMCUDA_DEVICES", "SIMCUDA_MEMORY", "SIMCUDA_SEED", "SIMCUDA_LAG"}) unsetenv(name);
+    for (const char* name : {"SIMCUDA_DEVICES", "SIMCUDA_MEMORY", "SIMCUDA_SEED", "SIMCUDA_LAG", "SIMCUDA_PEERS"})
+      unsetenv(name);
   }
 };
 
@@ -20,11 +21,13 @@ TEST_F(Environment, ChoosesTheDevices) {
   setenv("SIMCUDA_MEMORY", "24GiB", 1);
   setenv("SIMCUDA_SEED", "7", 1);
   setenv("SIMCUDA_LAG", "0", 1);
+  setenv("SIMCUDA_PEERS", "0", 1);
   const Config config = ConfigFromEnvironment();
   EXPECT_EQ(config.device_count, 4);
   EXPECT_EQ(config.memory_bytes, std::uint64_t{24} << 30);
   EXPECT_EQ(config.seed, 7u);
   EXPECT_EQ(config.max_pending, 0u);
+  EXPECT_FALSE(config.peer_access);
   setenv("SIMCUDA_MEMORY", "1048576", 1);
   EXPECT_EQ(ConfigFromEnvironment().memory_bytes, 1048576u);
 }
@@ -39,6 +42,7 @@ TEST_F(Environment, WhatIsNoNumberKeepsTheDefault) {
   EXPECT_EQ(config.memory_bytes, defaults.memory_bytes);
   EXPECT_EQ(config.seed, defaults.seed);
   EXPECT_EQ(config.max_pending, defaults.max_pending);
+  EXPECT_TRUE(config.peer_access);
 }
 
 }  // namespace

@@ -244,6 +244,7 @@ SIMCUDA_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult error = FindContext(call, peer, &context)) return error;
     if (context == nullptr || context->device == call.context->device) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!call.machine.Connected(call.context->device, context->device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     return call.context->peers.insert(context->device).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   });
 }

@@ -61,6 +61,18 @@ CUresult CopyNow(EntryPoint entry, CopyEnd destination, CopyEnd source, std::siz
   });
 }
 
+// A copy whose ends are each of a context's device, as the call says.
+CUresult QueuePeerCopy(Call& call, Stream& stream, CUdeviceptr destination, CUcontext destination_context,
+                       CUdeviceptr source, CUcontext source_context, std::size_t size_bytes) {
+  const std::shared_ptr<Context> to = call.machine.contexts.Find(destination_context);
+  const std::shared_ptr<Context> from = call.machine.contexts.Find(source_context);
+  if (to == nullptr || from == nullptr || !to->alive || !from->alive) return CUDA_ERROR_INVALID_CONTEXT;
+  CopyEnd destination_end = DeviceEnd(destination), source_end = DeviceEnd(source);
+  destination_end.context = to.get();
+  source_end.context = from.get();
+  return QueueCopy(call, stream, destination_end, source_end, size_bytes, false);
+}
+
 CUresult CopyLater(EntryPoint entry, CUstream handle, CopyEnd destination, CopyEnd source, std::size_t size_bytes) {
   return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
     return QueueCopy(call, stream, destination, source, size_bytes, false);
@@ -94,6 +106,20 @@ SIMCUDA_EXPORT CUresult cuMemcpyDtoH(void* destination, CUdeviceptr source, std:
 SIMCUDA_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes) {
   return EnterStream(SIMCUDA_ENTRY(cuMemcpyDtoD), StreamOrDefault(nullptr), [&](Call& call, Stream& stream) {
     return QueueCopy(call, stream, DeviceEnd(destination), DeviceEnd(source), size_bytes, false);
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+                                     CUcontext source_context, std::size_t size_bytes) {
+  return EnterStream(SIMCUDA_ENTRY(cuMemcpyPeer), StreamOrDefault(nullptr), [&](Call& call, Stream& stream) {
+    return QueuePeerCopy(call, stream, destination, destination_context, source, source_context, size_bytes);
+  });
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+                                          CUcontext source_context, std::size_t size_bytes, CUstream handle) {
+  return EnterStream(SIMCUDA_ENTRY(cuMemcpyPeerAsync), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    return QueuePeerCopy(call, stream, destination, destination_context, source, source_context, size_bytes);
   });
 }
 

@@ -121,7 +121,7 @@ SIMCUDA_EXPORT CUresult cuDeviceCanAccessPeer(int* can, CUdevice index, CUdevice
     if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (call.machine.FindDevice(index) == nullptr || call.machine.FindDevice(peer) == nullptr)
       return CUDA_ERROR_INVALID_DEVICE;
-    *can = index != peer;
+    *can = index != peer && call.machine.Connected(index, peer);
     return CUDA_SUCCESS;
   });
 }

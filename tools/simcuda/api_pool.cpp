@@ -140,6 +140,7 @@ SIMCUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAcces
       const CUmemLocation& location = descriptions[i].location;
       if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
       if (call.machine.FindDevice(location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+      if (!call.machine.Connected(location.id, pool.device())) return CUDA_ERROR_INVALID_DEVICE;
       // The pool's own device always has access.
       if (location.id == pool.device() && descriptions[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
         return CUDA_ERROR_INVALID_VALUE;

@@ -122,6 +122,10 @@ SIMCUDA_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size, co
     if (mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
     for (const Mapping* mapping : mappings) {
       if (mapping->kind != Mapping::Kind::kVirtualMemory) return CUDA_ERROR_INVALID_VALUE;
+      for (std::size_t i = 0; i < count; ++i) {
+        if (!call.machine.Connected(descriptions[i].location.id, mapping->physical->device->index()))
+          return CUDA_ERROR_INVALID_DEVICE;
+      }
     }
     for (Mapping* mapping : mappings) {
       for (std::size_t i = 0; i < count; ++i) mapping->SetAccess(descriptions[i].location.id, descriptions[i].flags);

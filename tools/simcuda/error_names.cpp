@@ -26,6 +26,7 @@ constexpr ErrorText kErrors[] = {
     SIMCUDA_ERROR(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
     SIMCUDA_ERROR(CUDA_ERROR_NOT_READY, "device not ready"),
     SIMCUDA_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
+    SIMCUDA_ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "peer access is not supported between these two devices"),
     SIMCUDA_ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
     SIMCUDA_ERROR(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
     SIMCUDA_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),

@@ -102,7 +102,7 @@ SIMCUDA_EXPORT size_t simcudaAdvance(size_t steps) {
 }
 
 SIMCUDA_EXPORT void simcudaReset(const simcudaConfig* config) {
-  Reset({config->device_count, config->memory_bytes, config->seed, config->max_pending});
+  Reset({config->device_count, config->memory_bytes, config->seed, config->max_pending, true});
 }
 
 }  // namespace stalloc::simcuda

@@ -61,6 +61,8 @@ struct Machine {
     return index >= 0 && index < static_cast<int>(devices.size()) ? devices[static_cast<std::size_t>(index)].get()
                                                                   : nullptr;
   }
+  // May `device` reach the memory of `owner`, as far as the machine is built?
+  bool Connected(int device, int owner) const { return device == owner || config.peer_access; }
   HostRange* FindHostRange(std::uint64_t address, std::uint64_t* begin = nullptr);
   std::uint64_t NextId() { return ++last_id; }
 

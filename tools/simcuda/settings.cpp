@@ -37,6 +37,9 @@ Config ConfigFromEnvironment() {
   Read("SIMCUDA_MEMORY", &config.memory_bytes, true);
   Read("SIMCUDA_SEED", &config.seed);
   Read("SIMCUDA_LAG", &config.max_pending);
+  int peers = config.peer_access ? 1 : 0;
+  Read("SIMCUDA_PEERS", &peers);
+  config.peer_access = peers != 0;
   return config;
 }
 

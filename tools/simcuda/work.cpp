@@ -49,10 +49,8 @@ void WriteContent(Machine& machine, CUdeviceptr address, std::uint64_t size_byte
                       });
 }
 
-}  // namespace
-
-CUresult CheckAccess(Machine& machine, const Context& context, CUdeviceptr address, std::uint64_t size_bytes,
-                     bool write) {
+template <typename Allowed>
+CUresult CheckRange(Machine& machine, CUdeviceptr address, std::uint64_t size_bytes, Allowed allowed) {
   if (size_bytes == 0) return CUDA_SUCCESS;
   std::uint64_t begin = 0;
   if (const HostRange* host = machine.FindHostRange(address, &begin)) {
@@ -61,10 +59,24 @@ CUresult CheckAccess(Machine& machine, const Context& context, CUdeviceptr addre
   CUdeviceptr fault = 0;
   const bool accessible =
       address + size_bytes > address &&
-      machine.space.Visit(address, size_bytes, &fault, [&](const Mapping& mapping, std::uint64_t, std::uint64_t) {
-        return MayAccess(mapping, context, write);
-      });
+      machine.space.Visit(address, size_bytes, &fault,
+                          [&](const Mapping& mapping, std::uint64_t, std::uint64_t) { return allowed(mapping); });
   return accessible ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+CUresult CheckEnd(Machine& machine, const Stream& stream, const CopyEnd& end, std::uint64_t size_bytes, bool write) {
+  const Context& context = end.context != nullptr ? *end.context : *stream.context;
+  return CheckRange(machine, end.address, size_bytes, [&](const Mapping& mapping) {
+    return mapping.kind == Mapping::Kind::kMalloc || MayAccess(mapping, context, write);
+  });
+}
+
+}  // namespace
+
+CUresult CheckAccess(Machine& machine, const Context& context, CUdeviceptr address, std::uint64_t size_bytes,
+                     bool write) {
+  return CheckRange(machine, address, size_bytes,
+                    [&](const Mapping& mapping) { return MayAccess(mapping, context, write); });
 }
 
 CUresult Kernel::Run(Machine& machine, Stream& stream) {
@@ -112,12 +124,11 @@ Copy::Copy(CopyEnd destination, CopyEnd source, std::uint64_t size_bytes, std::v
       snapshot_(std::move(snapshot)) {}
 
 CUresult Copy::Run(Machine& machine, Stream& stream) {
-  const Context& context = *stream.context;
   if (source_.on_device) {
-    if (const CUresult error = CheckAccess(machine, context, source_.address, size_bytes_, false)) return error;
+    if (const CUresult error = CheckEnd(machine, stream, source_, size_bytes_, false)) return error;
   }
   if (destination_.on_device) {
-    if (const CUresult error = CheckAccess(machine, context, destination_.address, size_bytes_, true)) return error;
+    if (const CUresult error = CheckEnd(machine, stream, destination_, size_bytes_, true)) return error;
   }
   if (!source_.on_device) {
     const void* source = snapshot_.empty() ? reinterpret_cast<const void*>(source_.address) : snapshot_.data();

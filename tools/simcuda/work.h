@@ -13,7 +13,7 @@
 
 namespace stalloc::simcuda {
 
-// What the device checks on every access: CUDA_ERROR_ILLEGAL_ADDRESS unless the whole range is mapped and the context's
+// What a device checks on every access: CUDA_ERROR_ILLEGAL_ADDRESS unless the whole range is mapped and the context's
 // device may read (write) it. Host memory that the driver knows may be accessed too.
 CUresult CheckAccess(Machine& machine, const Context& context, CUdeviceptr address, std::uint64_t size_bytes,
                      bool write);
@@ -41,9 +41,15 @@ class Fill : public Work {
 };
 
 // Where a copy comes from or goes to.
+//
+// A copy between devices whose ends both come from cuMemAlloc needs no peer access: the driver knows whose memory it is
+// and goes by way of the host where it must. Memory that is mapped or of a pool has to be accessible from the stream's
+// device, unless the call names the end's own context, as cuMemcpyPeer does. So PyTorch describes it where it chooses
+// between the two calls (CUDACachingAllocator.cpp, memcpyAsync).
 struct CopyEnd {
   std::uint64_t address = 0;
   bool on_device = false;
+  const Context* context = nullptr;  // named by the call; null: the stream's
 };
 
 class Copy : public Work {

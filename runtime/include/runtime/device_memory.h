@@ -35,6 +35,7 @@ struct MemoryPolicy {
   // pages instead: growth maps less, stitching holds less.
   double growth = 1.0;
   std::uint64_t limit_bytes = ~std::uint64_t{0};  // physical memory held
+  const PeerAccess* peers = nullptr;              // who else may access it; outlives the memory
 };
 
 // Counters of one device. Bytes are as requested unless they say otherwise. Read under the lock by Counters().
@@ -104,6 +105,8 @@ class DeviceMemory {
   // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
   CUresult Free(CUdeviceptr address, std::optional<Order> order, BlockInfo* freed = nullptr,
                 StreamIndex* stream = nullptr);
+
+  CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
 
   bool Owns(CUdeviceptr address) const noexcept { return pages_.Contains(address); }
   std::optional<BlockInfo> Find(CUdeviceptr address) const;

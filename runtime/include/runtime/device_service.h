@@ -14,10 +14,11 @@ namespace stalloc::runtime {
 
 class DeviceService {
  public:
-  // Makes the service of `device`, whose `context` is current. Returns nothing, with the reason in `refusal`, where the
-  // device cannot be served. Starts from the kept plan if there is one that fits.
+  // Makes the service of `device`, whose `context` is current. Returns nothing where the device cannot be served, with
+  // the reason in `refusal`, or where the context cannot be used, without one. `peers` outlives the service. Starts
+  // from the kept plan if there is one that fits.
   static std::unique_ptr<DeviceService> Make(const DriverApi& driver, const Settings& settings, CUdevice device,
-                                             CUcontext context, std::string* refusal);
+                                             CUcontext context, const PeerAccess& peers, std::string* refusal);
 
   DeviceMemory& memory() { return *memory_; }
   const DeviceMemory& memory() const { return *memory_; }

@@ -14,6 +14,8 @@
 #include "runtime/driver_api.h"
 #include "runtime/free_space.h"
 #include "runtime/lazy_array.h"
+#include "runtime/mapped_pages.h"
+#include "runtime/peer_access.h"
 
 namespace stalloc::runtime {
 
@@ -27,7 +29,9 @@ class PageStore {
     std::atomic<std::uint64_t> map_ns{0};  // spent in the driver for both
   };
 
-  PageStore(const DriverApi& driver, CUdevice device) : driver_(driver), device_(device) {}
+  // `peers` (optional) outlives this.
+  PageStore(const DriverApi& driver, CUdevice device, const PeerAccess* peers = nullptr)
+      : driver_(driver), device_(device), peers_(peers) {}
 
   // Reserves the address ranges. `memory_bytes` is the device's physical memory.
   CUresult Reserve(std::size_t memory_bytes) noexcept;
@@ -56,19 +60,30 @@ class PageStore {
   CUresult ExchangePages(std::size_t offset_bytes, std::span<const PageNumber> pages,
                          std::span<const std::uint32_t> positions) noexcept;
 
+  // Gives everything that is mapped the access that `peer` has by now, or takes it away. What is mapped from here on,
+  // in other threads too, has it by itself. CUDA_SUCCESS, or what the driver said of the first page that it refused.
+  CUresult ApplyAccess(CUdevice peer) noexcept;
+
   const Cost& cost() const noexcept { return cost_; }
 
  private:
-  CUresult SetAccess(CUdeviceptr address, std::size_t bytes) noexcept;
+  // Which changes of peers to carry out: access that somebody has, or also that somebody has no more.
+  enum class Peers : bool { kThatHave, kAll };
+  CUresult SetAccess(CUdeviceptr address, std::size_t bytes, Peers which = Peers::kThatHave) noexcept;
+  CUresult Open(MappedPages& mapped, CUdeviceptr range, std::size_t first, std::size_t count) noexcept;
+  CUresult ApplyAccessTo(MappedPages& mapped, CUdeviceptr range, CUdevice peer) noexcept;
   class Timer;
 
   const DriverApi& driver_;
   const CUdevice device_;
+  const PeerAccess* const peers_;
   CUdeviceptr base_ = 0;
   CUdeviceptr views_ = 0;
   std::size_t base_bytes_ = 0;
   std::size_t views_bytes_ = 0;
   LazyArray<CUmemGenericAllocationHandle> handles_;  // by page number
+  MappedPages base_mapped_;
+  MappedPages views_mapped_;
   Cost cost_;
 };
 

@@ -35,15 +35,27 @@ struct PoolStatistics {
 bool Start(const DriverApi& driver, const Settings& settings) noexcept;
 bool Started() noexcept;
 
-// Allocates `size_bytes` (> 0) on the device of the calling thread's current context.
+// Allocates `size_bytes` (> 0) on the device of the order's stream; without one, on that of the current context.
 // kServed: *result is CUDA_SUCCESS and *address is set. kPassThrough: forward the call to the driver (the stream is
 // capturing, no context is current, memory ran out: the driver then gives the program its own error; under a memory
-// limit the error is answered here, kServed with CUDA_ERROR_OUT_OF_MEMORY); nothing was touched, and the caller reports the outcome by NotePassedThrough.
+// limit the error is answered here, kServed with CUDA_ERROR_OUT_OF_MEMORY); nothing was touched, and the caller reports
+// the outcome by NotePassedThrough.
 Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order, CUresult* result) noexcept;
 
 // Frees a block. kServed: the address is this allocator's, *result is what the program gets (CUDA_SUCCESS, or the
 // driver's error for a double or interior free). kPassThrough: not ours.
 Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept;
+
+// The device on which a request of this order is served: the stream's, or without one the current context's; -1 if none
+// is.
+int DeviceOf(StreamOrder order) noexcept;
+
+// True once two devices of this process are served.
+bool ServesSeveralDevices() noexcept;
+
+// The device whose served memory `address` lies in, and the context in which it is served; -1 if it is not served
+// memory.
+int OwnerOf(CUdeviceptr address, CUcontext* context) noexcept;
 
 // True if `address` lies in a range that this allocator owns (live block or not).
 bool Owns(CUdeviceptr address) noexcept;
@@ -72,6 +84,12 @@ void NotePassedThrough(std::size_t size_bytes) noexcept;
 // Stream and context life. Handles are recycled, so these must be called *before* the real destroy.
 void NoteStreamDestroyed(CUstream stream) noexcept;
 void NoteContextDestroyed(CUcontext context) noexcept;
+
+// The driver has let `peer` access the memory of device `owner`, or ended that: at the word of `context`, of device
+// `peer` (cuCtxEnablePeerAccess), or of the owner's default pool (cuMemPoolSetAccess). Served memory follows, what
+// there is and what will be, before these return.
+void NotePeerAccess(int owner, int peer, CUcontext context, bool enabled) noexcept;
+void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept;
 
 // Counts captures in progress in this process, so that the serving path asks the driver only while there is one.
 void NoteCaptureBegan() noexcept;

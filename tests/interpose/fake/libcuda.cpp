@@ -190,6 +190,7 @@ FAKE_EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus*
 FAKE_EXPORT CUresult cuEventCreate(CUevent* event, unsigned int) {
   return *event = reinterpret_cast<CUevent>(0x4000), CUDA_SUCCESS;
 }
+FAKE_EXPORT CUresult cuEventDestroy(CUevent) { return CUDA_SUCCESS; }
 FAKE_EXPORT CUresult cuEventRecord(CUevent event, CUstream) {
   return event != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -24,6 +24,8 @@ int main(void) {
   CHECK(cuEventRecord(event, 0) == CUDA_SUCCESS);
   CHECK(cuStreamWaitEvent(stream, event, 0) == CUDA_SUCCESS && cuStreamWaitEvent(stream, NULL, 0) != CUDA_SUCCESS);
 
+  CHECK(cuEventDestroy(event) == CUDA_SUCCESS);
+
   CHECK(cuMemAllocAsync(&p, 1000, stream) == CUDA_SUCCESS && cuMemFreeAsync(p, CU_STREAM_LEGACY) == CUDA_SUCCESS);
   CHECK(cuMemAllocAsync(&p, 1000, CU_STREAM_PER_THREAD) == CUDA_SUCCESS && cuMemFreeAsync(p, 0) == CUDA_SUCCESS);
   CHECK(cuStreamDestroy(stream) == CUDA_SUCCESS);

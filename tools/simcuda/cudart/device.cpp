@@ -36,6 +36,7 @@ CUDART_EXPORT const char* cudaGetErrorName(cudaError_t error) {
     CUDART_ERROR(cudaErrorSymbolNotFound)
     CUDART_ERROR(cudaErrorNotReady)
     CUDART_ERROR(cudaErrorIllegalAddress)
+    CUDART_ERROR(cudaErrorPeerAccessUnsupported)
     CUDART_ERROR(cudaErrorPeerAccessAlreadyEnabled)
     CUDART_ERROR(cudaErrorPeerAccessNotEnabled)
     CUDART_ERROR(cudaErrorContextIsDestroyed)

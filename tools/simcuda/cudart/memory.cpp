@@ -22,6 +22,17 @@ CUresult AllocatePitched(void** pointer, size_t* pitch, size_t width_bytes, size
   });
 }
 
+// call(driver, primary contexts of the two devices) with a context current.
+template <typename Call>
+cudaError_t WithTwoDevices(int first, int second, Call call) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    CUcontext contexts[2] = {};
+    if (const CUresult error = driver.real_cuDevicePrimaryCtxRetain(&contexts[0], first)) return error;
+    if (const CUresult error = driver.real_cuDevicePrimaryCtxRetain(&contexts[1], second)) return error;
+    return call(driver, contexts[0], contexts[1]);
+  }));
+}
+
 }  // namespace
 
 // Zero bytes are granted without an address: the pointer stays as it was.
@@ -130,6 +141,23 @@ CUDART_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attrib
     attributes->hostPointer = known ? host_pointer : const_cast<void*>(pointer);
     return CUDA_SUCCESS;
   }));
+}
+
+// The runtime has these in one version only: stream 0 is the legacy stream.
+CUDART_EXPORT cudaError_t cudaMemcpyPeer(void* destination, int destination_device, const void* source,
+                                         int source_device, size_t size_bytes) {
+  return WithTwoDevices(
+      destination_device, source_device, [&](const DriverFunctions& driver, CUcontext to, CUcontext from) {
+        return driver.real_cuMemcpyPeer(Address(destination), to, Address(source), from, size_bytes);
+      });
+}
+
+CUDART_EXPORT cudaError_t cudaMemcpyPeerAsync(void* destination, int destination_device, const void* source,
+                                              int source_device, size_t size_bytes, cudaStream_t stream) {
+  return WithTwoDevices(
+      destination_device, source_device, [&](const DriverFunctions& driver, CUcontext to, CUcontext from) {
+        return driver.real_cuMemcpyPeerAsync(Address(destination), to, Address(source), from, size_bytes, stream);
+      });
 }
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle));

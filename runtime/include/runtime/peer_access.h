@@ -1,0 +1,58 @@
+// PeerAccess: which other devices may access one device's memory, and by whose word.
+//
+// CUDA gives access in two ways: cuCtxEnablePeerAccess, by a context to everything that a peer's context allocates, and
+// cuMemPoolSetAccess, by a pool to what comes from it. A device's blocks share its pages whichever call they came from,
+// so either word opens all of them: a block can be reached from where CUDA would let it be, and sometimes from one
+// device more. Any thread. Changes are rare and take a lock of their own; what the mapping path asks takes none.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace stalloc::runtime {
+
+inline constexpr std::size_t kMaxDevices = 64;  // CUDA itself shows at most 64 to a process
+
+class PeerAccess {
+ public:
+  // `context`, of device `peer`, may access the memory from now on, or no longer.
+  void Enable(CUdevice peer, CUcontext context);
+  void Disable(CUdevice peer, CUcontext context);
+  // The default pool's word for `peer`.
+  void SetPool(CUdevice peer, CUmemAccess_flags flags);
+  // `context` is about to be destroyed, and its access with it. Returns its device, or -1 if it had none.
+  CUdevice Forget(CUcontext context);
+
+  // Counts changes.
+  std::uint64_t version() const noexcept { return version_.load(); }
+  CUmemAccess_flags FlagsOf(CUdevice peer) const noexcept {
+    return static_cast<CUmemAccess_flags>(flags_[static_cast<std::size_t>(peer)].load());
+  }
+  // visit(peer, flags) for each device that has, or once had, access.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (std::uint64_t left = named_.load(); left != 0; left &= left - 1) {
+      const CUdevice peer = __builtin_ctzll(left);
+      visit(peer, FlagsOf(peer));
+    }
+  }
+
+ private:
+  void Update(CUdevice peer);  // under the lock
+
+  std::mutex mutex_;
+  std::vector<std::pair<CUdevice, CUcontext>> contexts_;
+  std::array<CUmemAccess_flags, kMaxDevices> pool_{};
+
+  std::array<std::atomic<int>, kMaxDevices> flags_{};
+  std::atomic<std::uint64_t> named_{0};  // bit k: device k
+  std::atomic<std::uint64_t> version_{0};
+};
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,45 @@
+#include "runtime/peer_access.h"
+
+#include <algorithm>
+
+namespace stalloc::runtime {
+
+void PeerAccess::Update(CUdevice peer) {
+  const bool enabled =
+      std::any_of(contexts_.begin(), contexts_.end(), [&](const auto& entry) { return entry.first == peer; });
+  const auto index = static_cast<std::size_t>(peer);
+  flags_[index].store(enabled ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : pool_[index]);
+  named_.fetch_or(std::uint64_t{1} << peer);
+  version_.fetch_add(1);  // last: who sees the new version sees the new flags
+}
+
+void PeerAccess::Enable(CUdevice peer, CUcontext context) {
+  std::lock_guard lock(mutex_);
+  contexts_.emplace_back(peer, context);
+  Update(peer);
+}
+
+void PeerAccess::Disable(CUdevice peer, CUcontext context) {
+  std::lock_guard lock(mutex_);
+  std::erase(contexts_, std::pair(peer, context));
+  Update(peer);
+}
+
+void PeerAccess::SetPool(CUdevice peer, CUmemAccess_flags flags) {
+  std::lock_guard lock(mutex_);
+  pool_[static_cast<std::size_t>(peer)] = flags;
+  Update(peer);
+}
+
+CUdevice PeerAccess::Forget(CUcontext context) {
+  std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(contexts_.begin(), contexts_.end(), [&](const auto& entry) { return entry.second == context; });
+  if (found == contexts_.end()) return -1;
+  const CUdevice peer = found->first;
+  std::erase(contexts_, std::pair(peer, context));
+  Update(peer);
+  return peer;
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,157 @@
+#include "served_process.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <string>
+
+#include "runtime/log.h"
+
+namespace stalloc::runtime {
+
+constinit std::atomic<Process*> g_process{nullptr};
+constinit std::atomic<bool> g_forked{false};
+
+namespace {
+
+// The device that a context belongs to, remembered by each thread for the context it last asked with.
+struct ContextCache {
+  CUcontext context;
+  std::uint64_t epoch;
+  DeviceService* service;
+};
+thread_local ContextCache t_context __attribute__((tls_model("initial-exec"))) = {nullptr, 0, nullptr};
+
+// The same for the streams it last asked with.
+struct StreamCache {
+  struct Entry {
+    CUstream stream;
+    CUcontext context;
+    DeviceService* service;
+  };
+  std::uint64_t epoch;
+  std::array<Entry, 8> entries;
+
+  Entry& Of(CUstream stream) {
+    const auto bits = reinterpret_cast<std::uintptr_t>(stream);
+    return entries[(bits >> 4 ^ bits >> 9) % entries.size()];
+  }
+};
+thread_local StreamCache t_streams __attribute__((tls_model("initial-exec"))) = {};
+
+DeviceService* MakeService(Process& process, CUdevice device, CUcontext context) {
+  std::string refusal;
+  std::unique_ptr<DeviceService> made;
+  try {
+    made = DeviceService::Make(process.driver, process.settings, device, context, process.peers[device], &refusal);
+  } catch (const std::exception& e) {
+    refusal = e.what();
+  }
+  int count = 0;
+  if (process.driver.cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1) process.several_devices.store(true);
+  DeviceService* service = nullptr;
+  {
+    std::lock_guard lock(process.mutex);
+    if (DeviceService* first = process.devices[device].load()) return first;  // another thread was quicker
+    if (!made) {
+      // Without a reason it is the context, not the device: it is broken or destroyed, and the next may be sound.
+      if (!refusal.empty() && !process.refused[device].exchange(true))
+        LogWarn("device " + std::to_string(device) + " is not served: " + refusal);
+      return nullptr;
+    }
+    service = made.release();
+    if (process.recorder.recording()) service->memory().SetRecorder(&process.recorder);
+    process.devices[device].store(service, std::memory_order_release);
+    process.served_devices.fetch_add(1);
+  }
+  if (process.settings.planning) process.learning.Add(&service->learner(), context);
+  return service;
+}
+
+DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context) {
+  if (static_cast<std::size_t>(device) >= kMaxDevices) return nullptr;
+  DeviceService* service = process.devices[device].load(std::memory_order_acquire);
+  if (service == nullptr && !process.refused[device].load()) service = MakeService(process, device, context);
+  return service;
+}
+
+Place CurrentPlace(Process& process) noexcept {
+  Place place;
+  if (process.driver.cuCtxGetCurrent(&place.context) != CUDA_SUCCESS || place.context == nullptr) return place;
+  const std::uint64_t epoch = process.context_epoch.load(std::memory_order_relaxed);
+  if (t_context.context == place.context && t_context.epoch == epoch) {
+    place.service = t_context.service;
+    return place;
+  }
+  CUdevice device = 0;
+  if (process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return place;
+  place.service = ServiceOn(process, device, place.context);
+  if (place.service != nullptr || process.refused[device].load()) t_context = {place.context, epoch, place.service};
+  return place;
+}
+
+// Of a stream that may be another device's. Rarely asked: each thread remembers the answer for some streams.
+Place StreamPlace(Process& process, CUstream stream) noexcept {
+  Place place;
+  if (process.driver.cuStreamGetCtx(stream, &place.context) != CUDA_SUCCESS || place.context == nullptr) return {};
+  ContextScope scope(process.driver, place.context);
+  CUdevice device = 0;
+  if (process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
+  place.service = ServiceOn(process, device, place.context);
+  return place;
+}
+
+}  // namespace
+
+Place PlaceOf(Process& process, StreamOrder order) noexcept {
+  const Place here = CurrentPlace(process);
+  // With one device there is no other; and with no context the driver must be let speak.
+  if (here.context == nullptr || !order || IsDefaultStream(*order) ||
+      !process.several_devices.load(std::memory_order_relaxed))
+    return here;
+  const std::uint64_t epoch = process.stream_epoch.load(std::memory_order_acquire);
+  if (t_streams.epoch != epoch) t_streams = {epoch, {}};
+  StreamCache::Entry& known = t_streams.Of(*order);
+  if (known.stream != *order) {
+    const Place found = StreamPlace(process, *order);
+    if (found.service == nullptr) return found.context == nullptr ? here : found;
+    known = {*order, found.context, found.service};
+  }
+  return {known.service, known.context, known.context == here.context};
+}
+
+DeviceService* Owner(Process& process, CUdeviceptr address) noexcept {
+  if (t_context.service != nullptr && t_context.service->memory().Owns(address) &&
+      t_context.epoch == process.context_epoch.load(std::memory_order_relaxed))
+    return t_context.service;
+  for (auto& slot : process.devices) {
+    DeviceService* service = slot.load(std::memory_order_acquire);
+    if (service != nullptr && service->memory().Owns(address)) return service;
+  }
+  return nullptr;
+}
+
+DeviceService* OnDevice(Process* process, int device) noexcept {
+  if (process == nullptr || device < 0 || static_cast<std::size_t>(device) >= kMaxDevices) return nullptr;
+  return process->devices[device].load(std::memory_order_acquire);
+}
+
+std::optional<DeviceMemory::Order> OrderOf(StreamOrder order, CUcontext context) noexcept {
+  if (!order) return std::nullopt;
+  DeviceMemory::Order result{*order, 0};
+  if (result.stream == CU_STREAM_LEGACY) result.stream = nullptr;
+  if (result.stream == nullptr) result.scope = reinterpret_cast<std::uint64_t>(context);
+  if (result.stream == CU_STREAM_PER_THREAD)
+    result.scope = reinterpret_cast<std::uint64_t>(context) ^ (static_cast<std::uint64_t>(pthread_self()) << 1);
+  return result;
+}
+
+planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, StreamIndex stream) noexcept {
+  planner::TraceEvent event;
+  event.device = static_cast<std::uint8_t>(service.device());
+  event.flags = order ? planner::TraceEvent::kHasStream : 0;
+  event.stream = stream == kNoStream ? 0 : stream - 1u;
+  return event;
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,111 @@
+// Process: everything that this process is served with, and how a request finds the device that it means.
+//
+// Private to service*.cpp. Made once and never freed: hooks may run during the last destructors. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/device_service.h"
+#include "runtime/driver_api.h"
+#include "runtime/learning_thread.h"
+#include "runtime/peer_access.h"
+#include "runtime/recorder.h"
+#include "runtime/service.h"
+#include "runtime/settings.h"
+
+namespace stalloc::runtime {
+
+struct Process {
+  Process(const DriverApi& d, const Settings& s) : driver(d), settings(s), learning(driver) {}
+
+  const DriverApi driver;
+  const Settings settings;
+  LearningThread learning;
+  Recorder recorder;  // takes requests down only where a trace was asked for
+  std::mutex mutex;   // guards who is made and who is retired; never held over a driver call
+  // By device ordinal; published once for each context, read without a lock.
+  std::atomic<DeviceService*> devices[kMaxDevices] = {};
+  std::atomic<bool> refused[kMaxDevices] = {};
+  std::vector<DeviceService*> retired;  // whose context has ended; they count in the statistics
+  PeerAccess peers[kMaxDevices];        // by the device that owns the memory
+  std::atomic<bool> several_devices{false};  // can be seen by this process
+  std::atomic<int> served_devices{0};
+  std::atomic<std::uint64_t> context_epoch{1};
+  std::atomic<std::uint64_t> stream_epoch{1};  // counts streams and contexts that ended: their handles may come back
+  std::atomic<std::uint64_t> passed_requests{0};
+  std::atomic<std::uint64_t> passed_bytes{0};
+  std::atomic<bool> finished{false};
+  std::atomic<bool> stream_ordered{false};  // a request with a stream has been seen
+};
+
+extern std::atomic<Process*> g_process;
+extern std::atomic<bool> g_forked;
+
+// nullptr before Start has succeeded and in a forked child.
+inline Process* Serving() noexcept {
+  if (g_forked.load(std::memory_order_relaxed)) return nullptr;
+  return g_process.load(std::memory_order_acquire);
+}
+
+// Where a request is to be served.
+struct Place {
+  DeviceService* service = nullptr;  // nullptr: nowhere; there is no context, or the device is not served
+  CUcontext context = nullptr;       // that of the stream, or the current one
+  bool current = true;               // `context` is the calling thread's current one
+};
+
+// Of the device of the order's stream; without a stream, of the current context's device.
+Place PlaceOf(Process& process, StreamOrder order) noexcept;
+
+DeviceService* Owner(Process& process, CUdeviceptr address) noexcept;
+DeviceService* OnDevice(Process* process, int device) noexcept;
+
+// visit(service) for each device that is served.
+template <typename Visit>
+void ForEachService(Process* process, Visit visit) noexcept {
+  if (process == nullptr) return;
+  for (auto& slot : process->devices)
+    if (DeviceService* service = slot.load(std::memory_order_acquire)) visit(*service);
+}
+
+// True for the streams whose handle means another stream in each context.
+inline bool IsDefaultStream(CUstream stream) noexcept {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+// What makes a stream handle unique: the legacy stream is one a context, the per-thread stream one a context and
+// thread.
+std::optional<DeviceMemory::Order> OrderOf(StreamOrder order, CUcontext context) noexcept;
+
+// A trace's event of a device, without what it is about.
+planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, StreamIndex stream) noexcept;
+
+// Makes a context current where another one (or none) is.
+class ContextScope {
+ public:
+  ContextScope(const DriverApi& driver, CUcontext wanted) : driver_(driver) {
+    driver_.cuCtxGetCurrent(&before_);
+    pushed_ = before_ != wanted && driver_.cuCtxPushCurrent(wanted) == CUDA_SUCCESS;
+  }
+  ~ContextScope() {
+    CUcontext popped = nullptr;
+    if (pushed_) driver_.cuCtxPopCurrent(&popped);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+  CUcontext before() const { return before_; }
+
+ private:
+  const DriverApi& driver_;
+  CUcontext before_ = nullptr;
+  bool pushed_ = false;
+};
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,127 @@
+// The part of the service that is told of what the program does beside asking for memory: streams, events and contexts
+// that end, captures, forks, access that peers are given.
+#include <string>
+
+#include "runtime/capture.h"
+#include "runtime/log.h"
+#include "runtime/service.h"
+#include "served_process.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+void RecordOrder(Process& process, const DeviceService& service, planner::TraceEvent::Op op, CUevent event,
+                 DeviceMemory::Noted noted) noexcept {
+  if (noted.stream == kNoStream || !process.recorder.recording()) return;
+  planner::TraceEvent order = EventOf(service, CUstream{}, noted.stream);
+  order.op = op;
+  order.sequence = noted.sequence;
+  order.block = reinterpret_cast<std::uint64_t>(event);
+  process.recorder.Record(order);
+}
+
+bool AreTwoDevices(int owner, int peer) noexcept {
+  constexpr int kLimit = kMaxDevices;
+  return owner >= 0 && owner < kLimit && peer >= 0 && peer < kLimit && owner != peer;
+}
+
+// Carries out on what is mapped already what has been said of `peer`.
+void ApplyAccess(Process& process, std::size_t owner, CUdevice peer) noexcept {
+  DeviceService* service = process.devices[owner].load();
+  if (service == nullptr) return;
+  const RelaxedCapture relaxed(process.driver);
+  const CUresult result = service->memory().ApplyAccess(peer);
+  if (result == CUDA_SUCCESS) return;
+  try {
+    LogWarn("device " + std::to_string(peer) + " cannot reach all of the memory of device " + std::to_string(owner) +
+            ": the driver says " + std::to_string(result) + " (STALLOC_DISABLE=1 leaves it to the driver)");
+  } catch (const std::exception&) {  // the host is out of memory: the device's own fault will tell
+  }
+}
+
+}  // namespace
+
+void NoteStreamDestroyed(CUstream stream) noexcept {
+  Process* process = Serving();
+  ForEachService(process, [&](DeviceService& service) {
+    ContextScope scope(process->driver, service.context());
+    service.memory().NoteStreamDestroyed(*OrderOf(stream, service.context()));
+  });
+  if (process != nullptr) process->stream_epoch.fetch_add(1);
+}
+
+void NoteContextDestroyed(CUcontext context) noexcept {
+  Process* process = Serving();
+  if (process == nullptr) return;
+  for (auto& slot : process->devices) {
+    DeviceService* service = slot.load(std::memory_order_acquire);
+    if (service == nullptr || service->context() != context) continue;
+    // Its memory goes with the context. The service stays where it is (other threads may be inside it), unreachable.
+    process->learning.Remove(&service->learner());
+    slot.store(nullptr, std::memory_order_release);
+    process->served_devices.fetch_sub(1);
+  }
+  process->context_epoch.fetch_add(1);
+  process->stream_epoch.fetch_add(1);
+  for (std::size_t owner = 0; owner < kMaxDevices; ++owner)
+    for (CUdevice peer = 0; (peer = process->peers[owner].Forget(context)) >= 0;) ApplyAccess(*process, owner, peer);
+}
+
+void NotePeerAccess(int owner, int peer, CUcontext context, bool enabled) noexcept {
+  Process* process = Serving();
+  if (process == nullptr || !AreTwoDevices(owner, peer)) return;
+  try {
+    PeerAccess& access = process->peers[owner];
+    enabled ? access.Enable(peer, context) : access.Disable(peer, context);
+  } catch (const std::exception&) {  // the host is out of memory
+    return;
+  }
+  ApplyAccess(*process, static_cast<std::size_t>(owner), peer);
+}
+
+void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept {
+  Process* process = Serving();
+  if (process == nullptr || !AreTwoDevices(owner, peer)) return;
+  process->peers[owner].SetPool(peer, flags);
+  ApplyAccess(*process, static_cast<std::size_t>(owner), peer);
+}
+
+void NoteCaptureBegan() noexcept { DeviceMemory::captures_in_progress.fetch_add(1); }
+void NoteCaptureEnded() noexcept { DeviceMemory::captures_in_progress.fetch_sub(1); }
+
+void NoteEventRecorded(CUevent event, CUstream stream) noexcept {
+  Process* process = Serving();
+  if (process == nullptr) return;
+  const Place place = PlaceOf(*process, stream);
+  if (place.service == nullptr) return;
+  try {
+    RecordOrder(*process, *place.service, planner::TraceEvent::Op::kRecord, event,
+                place.service->memory().NoteEventRecorded(event, *OrderOf(stream, place.context)));
+  } catch (const std::exception&) {  // an order that is not known costs a wait at most
+    place.service->memory().NoteEventDestroyed(event);
+  }
+}
+
+void NoteStreamWaits(CUstream stream, CUevent event) noexcept {
+  Process* process = Serving();
+  if (process == nullptr) return;
+  const Place place = PlaceOf(*process, stream);
+  if (place.service == nullptr) return;
+  try {
+    RecordOrder(*process, *place.service, planner::TraceEvent::Op::kWait, event,
+                place.service->memory().NoteStreamWaits(*OrderOf(stream, place.context), event));
+  } catch (const std::exception&) {  // as above
+  }
+}
+
+void NoteEventDestroyed(CUevent event) noexcept {
+  ForEachService(Serving(), [&](DeviceService& service) { service.memory().NoteEventDestroyed(event); });
+}
+
+void NoteForkedChild() noexcept {
+  if (Process* process = g_process.load()) process->recorder.ForkedChild();
+  g_forked.store(true);
+}
+
+}  // namespace stalloc::runtime

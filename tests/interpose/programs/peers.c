@@ -1,0 +1,214 @@
+// Two devices in one process, over the simulated device, which faults on memory that a device may not access and sees
+// memory that is reused too early. The first argument says what is done; with "served" as the second the requests must
+// not reach the driver.
+#include <cuda.h>
+#include <simcuda/extensions.h>
+#include <string.h>
+
+#include "check.h"
+
+enum { kPage = 2 << 20, kBytes = 3 * kPage };
+
+static CUcontext contexts[2];
+static CUstream streams[2];
+static int served;
+
+static void Use(int device) { CHECK(cuCtxSetCurrent(contexts[device]) == CUDA_SUCCESS); }
+
+static CUdeviceptr Allocate(int device) {
+  CUdeviceptr block = 0;
+  Use(device);
+  CHECK(cuMemAlloc(&block, kBytes) == CUDA_SUCCESS);
+  return block;
+}
+
+static CUdeviceptr AllocateAsync(int device, size_t bytes) {
+  CUdeviceptr block = 0;
+  Use(device);
+  CHECK(cuMemAllocAsync(&block, bytes, streams[device]) == CUDA_SUCCESS);
+  return block;
+}
+
+// What a kernel of `device` that writes and reads the block comes to.
+static CUresult Touch(int device, CUdeviceptr block, size_t bytes) {
+  static uint64_t tag = 0;
+  ++tag;
+  Use(device);
+  CHECK(simcudaWriteTag(streams[device], block, bytes, tag) == CUDA_SUCCESS);
+  CHECK(simcudaReadTag(streams[device], block, bytes, tag) == CUDA_SUCCESS);
+  return cuStreamSynchronize(streams[device]);
+}
+
+static void SetPoolAccess(int owner, int peer, CUmemAccess_flags flags) {
+  CUmemoryPool pool;
+  CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, peer}, flags};
+  CHECK(cuDeviceGetDefaultMemPool(&pool, owner) == CUDA_SUCCESS);
+  CHECK(cuMemPoolSetAccess(pool, &access, 1) == CUDA_SUCCESS);
+}
+
+// Blocks of before and of after.
+static void EnableByContext(void) {
+  const CUdeviceptr early = Allocate(1);
+  Use(0);
+  CHECK(cuCtxEnablePeerAccess(contexts[1], 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuCtxEnablePeerAccess(contexts[0], 0) != CUDA_SUCCESS);
+  CHECK(cuCtxEnablePeerAccess(contexts[1], 0) == CUDA_SUCCESS);
+  CHECK(cuCtxEnablePeerAccess(contexts[1], 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  const CUdeviceptr late = Allocate(1);
+  CHECK(Touch(0, early, kBytes) == CUDA_SUCCESS && Touch(0, late, kBytes) == CUDA_SUCCESS);
+  CHECK(Touch(1, early, kBytes) == CUDA_SUCCESS && Touch(1, late, kBytes) == CUDA_SUCCESS);
+  Use(1);
+  CHECK(cuMemFree(early) == CUDA_SUCCESS && cuMemFree(late) == CUDA_SUCCESS);
+  // Before anything is allocated on the other device.
+  Use(1);
+  CHECK(cuCtxEnablePeerAccess(contexts[0], 0) == CUDA_SUCCESS);
+  CHECK(Touch(1, Allocate(0), kBytes) == CUDA_SUCCESS);
+  Use(0);
+  CHECK(cuCtxDisablePeerAccess(contexts[1]) == CUDA_SUCCESS);
+  CHECK(cuCtxDisablePeerAccess(contexts[1]) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  CHECK(Touch(1, Allocate(0), kBytes) == CUDA_SUCCESS);
+  CHECK(Touch(0, Allocate(1), kBytes) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void EnableByPool(void) {
+  CUdeviceptr pieces[8];
+  CUmemoryPool pool;
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUdeviceptr early = AllocateAsync(1, kBytes);
+  SetPoolAccess(1, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  CHECK(cuDeviceGetDefaultMemPool(&pool, 1) == CUDA_SUCCESS);
+  CHECK(cuMemPoolGetAccess(&flags, pool, &location) == CUDA_SUCCESS && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  CHECK(Touch(0, early, kBytes) == CUDA_SUCCESS);
+  CHECK(Touch(0, AllocateAsync(1, kBytes), kBytes) == CUDA_SUCCESS);
+  // Served, this one is stitched together from the pages between the pieces that stay.
+  for (int i = 0; i < 8; ++i) pieces[i] = AllocateAsync(1, 4 << 20);
+  for (int i = 0; i < 8; i += 2) CHECK(cuMemFreeAsync(pieces[i], streams[1]) == CUDA_SUCCESS);
+  const uint64_t physical = simcudaPhysicalBytes(1);
+  const CUdeviceptr stitched = AllocateAsync(1, 16 << 20);
+  CHECK(!served || simcudaPhysicalBytes(1) == physical);
+  CHECK(Touch(1, stitched, 16 << 20) == CUDA_SUCCESS && Touch(0, stitched, 16 << 20) == CUDA_SUCCESS);
+  SetPoolAccess(1, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  CHECK(Touch(1, stitched, 16 << 20) == CUDA_SUCCESS);
+  CHECK(Touch(0, stitched, 16 << 20) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void Refuse(void) {
+  const CUdeviceptr block = Allocate(1);
+  Use(0);
+  CHECK(cuCtxEnablePeerAccess(contexts[1], 0) == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+  CHECK(Touch(1, block, kBytes) == CUDA_SUCCESS && Touch(1, Allocate(1), kBytes) == CUDA_SUCCESS);
+  CHECK(Touch(0, block, kBytes) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+// Without peer access: every call that copies, both ways.
+static void CopyBetween(void) {
+  const CUdeviceptr from = Allocate(0), to = Allocate(1);
+  for (uint64_t tag = 1; tag <= 6; ++tag) {
+    Use(0);
+    CHECK(simcudaWriteTag(streams[0], from, kBytes, tag) == CUDA_SUCCESS);
+    CHECK(cuStreamSynchronize(streams[0]) == CUDA_SUCCESS);
+    if (tag == 1) CHECK(cuMemcpyPeerAsync(to, contexts[1], from, contexts[0], kBytes, streams[0]) == CUDA_SUCCESS);
+    if (tag == 2) CHECK(cuMemcpyPeer(to, contexts[1], from, contexts[0], kBytes) == CUDA_SUCCESS);
+    if (tag == 3) CHECK(cuMemcpyDtoDAsync(to, from, kBytes, streams[0]) == CUDA_SUCCESS);
+    if (tag == 4) CHECK(cuMemcpyAsync(to, from, kBytes, streams[0]) == CUDA_SUCCESS);
+    if (tag == 5) CHECK(cuMemcpyDtoD(to, from, kBytes) == CUDA_SUCCESS);
+    if (tag == 6) CHECK(cuMemcpy(to, from, kBytes) == CUDA_SUCCESS);
+    CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+    Use(1);
+    CHECK(simcudaReadTag(streams[1], to, kBytes, tag) == CUDA_SUCCESS);
+    CHECK(cuMemcpyDtoDAsync(from, to, kBytes, streams[1]) == CUDA_SUCCESS);
+    CHECK(cuStreamSynchronize(streams[1]) == CUDA_SUCCESS);
+  }
+  CHECK(simcudaCorruptions() == 0);
+}
+
+static int DeviceOf(CUdeviceptr block) {
+  int device = -1;
+  CHECK(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, block) == CUDA_SUCCESS);
+  return device;
+}
+
+// The stream says where, whatever device is current.
+static void StreamsOfOthers(void) {
+  CUmemoryPool pools[2];
+  CUdeviceptr block = 0, other = 0;
+  for (int device = 0; device < 2; ++device) {
+    CHECK(cuDeviceGetDefaultMemPool(&pools[device], device) == CUDA_SUCCESS);
+    CHECK(Touch(device, AllocateAsync(device, kBytes), kBytes) == CUDA_SUCCESS);
+  }
+  for (int current = 0; current < 2; ++current) {
+    for (int device = 0; device < 2; ++device) {
+      Use(current);
+      CHECK(cuMemAllocAsync(&block, kBytes, streams[device]) == CUDA_SUCCESS);
+      CHECK(cuMemAllocFromPoolAsync(&other, kBytes, pools[device], streams[device]) == CUDA_SUCCESS);
+      CHECK(DeviceOf(block) == device && DeviceOf(other) == device);
+      CHECK(Touch(device, block, kBytes) == CUDA_SUCCESS && Touch(device, other, kBytes) == CUDA_SUCCESS);
+      Use(current);
+      CHECK(cuMemFreeAsync(block, streams[device]) == CUDA_SUCCESS);
+      CHECK(cuMemFreeAsync(other, streams[device]) == CUDA_SUCCESS);
+    }
+  }
+  CHECK(!served || simcudaCallCount("cuMemAllocAsync") + simcudaCallCount("cuMemAllocFromPoolAsync") == 0);
+  // A pool of the one and a stream of the other: the memory is the pool's.
+  Use(0);
+  CHECK(cuMemAllocFromPoolAsync(&block, kBytes, pools[1], streams[0]) == CUDA_SUCCESS && DeviceOf(block) == 1);
+  CHECK(cuMemFreeAsync(block, streams[0]) == CUDA_SUCCESS);
+  // A handle that comes back as another device's stream.
+  for (int round = 0; round < 6; ++round) {
+    CUstream stream;
+    Use(round % 2);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK(cuMemAllocAsync(&block, kBytes, stream) == CUDA_SUCCESS && DeviceOf(block) == round % 2);
+    CHECK(simcudaWriteTag(stream, block, kBytes, 5) == CUDA_SUCCESS && cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    CHECK(cuMemFreeAsync(block, stream) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
+  }
+}
+
+// A block of one device that is read on a stream of the other and freed there, named or by default.
+static void FreedOnAnothersStream(void) {
+  Use(0);
+  CHECK(cuCtxEnablePeerAccess(contexts[1], 0) == CUDA_SUCCESS);
+  SetPoolAccess(1, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  for (uint64_t tag = 1; tag <= 20; ++tag) {
+    CUdeviceptr block = AllocateAsync(1, kBytes), next;
+    CHECK(simcudaWriteTag(streams[1], block, kBytes, tag) == CUDA_SUCCESS);
+    CHECK(cuStreamSynchronize(streams[1]) == CUDA_SUCCESS);
+    Use(0);
+    const CUstream reader = tag % 2 == 0 ? streams[0] : CU_STREAM_LEGACY;
+    CHECK(simcudaReadTag(reader, block, kBytes, tag) == CUDA_SUCCESS);
+    CHECK(cuMemFreeAsync(block, reader) == CUDA_SUCCESS);
+    CHECK(cuMemFreeAsync(block, reader) == CUDA_ERROR_INVALID_VALUE);
+    next = AllocateAsync(1, kBytes);
+    CHECK(simcudaWriteTag(streams[1], next, kBytes, 1000 + tag) == CUDA_SUCCESS);
+    CHECK(cuStreamSynchronize(streams[1]) == CUDA_SUCCESS);
+    CHECK(cuMemFreeAsync(next, streams[1]) == CUDA_SUCCESS);
+  }
+  for (int device = 0; device < 2; ++device) {
+    Use(device);
+    CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+  }
+  CHECK(simcudaCorruptions() == 0);
+}
+
+int main(int count, char** arguments) {
+  CHECK(count > 1);
+  served = count > 2 && strcmp(arguments[2], "served") == 0;
+  CHECK(cuInit(0) == CUDA_SUCCESS);
+  for (int device = 0; device < 2; ++device) {
+    CHECK(cuDevicePrimaryCtxRetain(&contexts[device], device) == CUDA_SUCCESS);
+    Use(device);
+    CHECK(cuStreamCreate(&streams[device], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  }
+  const struct {
+    const char* name;
+    void (*run)(void);
+  } parts[] = {{"context", EnableByContext}, {"pool", EnableByPool},       {"refused", Refuse},
+               {"copies", CopyBetween},      {"streams", StreamsOfOthers}, {"freed", FreedOnAnothersStream}};
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
+    if (strcmp(parts[i].name, arguments[1]) != 0) continue;
+    parts[i].run();
+    return 0;
+  }
+  return 2;
+}
