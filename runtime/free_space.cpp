@@ -50,6 +50,27 @@ void FreeSpace::Unlink(Index index) noexcept {
   --sizes.count;
 }
 
+// Behind all fragments of its stream with no later position: nearly always at the end, for frees come in order.
+void FreeSpace::Enqueue(Index index) noexcept {
+  Fragment& f = fragments_[index];
+  if (!Fenced(f)) return;
+  SizeIndex& sizes = sizes_[f.fence.stream];
+  Index before = sizes.newest;
+  while (before != kNull && fragments_[before].fence.position > f.fence.position) before = fragments_[before].older;
+  f.older = before;
+  f.newer = before == kNull ? sizes.oldest : fragments_[before].newer;
+  (f.older == kNull ? sizes.oldest : fragments_[f.older].newer) = index;
+  (f.newer == kNull ? sizes.newest : fragments_[f.newer].older) = index;
+}
+
+void FreeSpace::Dequeue(Index index) noexcept {
+  const Fragment& f = fragments_[index];
+  if (!Fenced(f)) return;
+  SizeIndex& sizes = sizes_[f.fence.stream];
+  (f.older == kNull ? sizes.oldest : fragments_[f.older].newer) = f.newer;
+  (f.newer == kNull ? sizes.newest : fragments_[f.newer].older) = f.older;
+}
+
 void FreeSpace::AddFragment(Run run, Fence fence) noexcept {
   Index index = unused_head_;
   if (index != kNull) {
@@ -57,19 +78,40 @@ void FreeSpace::AddFragment(Run run, Fence fence) noexcept {
   } else {
     index = unused_fresh_++;
   }
-  fragments_[index] = {run.begin, run.end, kNull, kNull, fence};
+  fragments_[index] = {run.begin, run.end, kNull, kNull, kNull, kNull, fence};
   starts_.Insert(run.begin);
   by_start_.Insert(Key(run.begin), index);
   Link(index);
+  Enqueue(index);
 }
 
 void FreeSpace::RemoveFragment(Index index) noexcept {
   Fragment& f = fragments_[index];
   Unlink(index);
+  Dequeue(index);
   starts_.Erase(f.begin);
   by_start_.Erase(Key(f.begin));
   f.next = unused_head_;
   unused_head_ = index;
+}
+
+// The same fragment with other bounds and another fence: cheaper than to remove it and add another.
+void FreeSpace::Change(Index index, Run run, Fence fence) noexcept {
+  Fragment& f = fragments_[index];
+  const bool same_fence = f.fence.stream == fence.stream && f.fence.position == fence.position;
+  Unlink(index);
+  if (!same_fence) Dequeue(index);
+  if (f.begin != run.begin) {
+    starts_.Erase(f.begin);
+    by_start_.Erase(Key(f.begin));
+    starts_.Insert(run.begin);
+    by_start_.Insert(Key(run.begin), index);
+  }
+  f.begin = run.begin;
+  f.end = run.end;
+  f.fence = fence;
+  Link(index);
+  if (!same_fence) Enqueue(index);
 }
 
 // A clean neighbour joins a fenced run only where it is no larger than the run: contiguity is worth a little waiting,
@@ -82,31 +124,41 @@ bool FreeSpace::MayMerge(const Fragment& neighbour, Run run, Fence fence) const 
   return fence.stream == kNoStream && run.length() <= size;
 }
 
+// What both demand.
+Fence FreeSpace::Joined(Fence a, Fence b) noexcept {
+  return {a.stream == kNoStream ? b.stream : a.stream, std::max(a.position, b.position)};
+}
+
 void FreeSpace::Release(Run run, Fence fence) noexcept {
+  Index before = kNull;
   if (run.begin > 0) {
-    const Granule before = starts_.AtOrBefore(run.begin - 1);
-    if (before != AddressBits::kNone) {
-      const Index index = *by_start_.Find(Key(before));
-      const Fragment f = fragments_[index];
+    const Granule start = starts_.AtOrBefore(run.begin - 1);
+    if (start != AddressBits::kNone) {
+      const Index index = *by_start_.Find(Key(start));
+      const Fragment& f = fragments_[index];
       if (f.end == run.begin && MayMerge(f, run, fence)) {
-        RemoveFragment(index);
+        before = index;
         run.begin = f.begin;
-        if (fence.stream == kNoStream) fence.stream = f.fence.stream;
-        fence.position = std::max(fence.position, f.fence.position);
+        fence = Joined(fence, f.fence);
       }
     }
   }
-  if (const Index* after = by_start_.Find(Key(run.end))) {
-    const Index index = *after;
-    const Fragment f = fragments_[index];
+  Index after = kNull;
+  if (const Index* start = by_start_.Find(Key(run.end))) {
+    const Fragment& f = fragments_[*start];
     if (MayMerge(f, run, fence)) {
-      RemoveFragment(index);
+      after = *start;
       run.end = f.end;
-      if (fence.stream == kNoStream) fence.stream = f.fence.stream;
-      fence.position = std::max(fence.position, f.fence.position);
+      fence = Joined(fence, f.fence);
     }
   }
-  AddFragment(run, fence);
+  if (before != kNull && after != kNull) RemoveFragment(after);
+  const Index kept = before != kNull ? before : after;
+  if (kept == kNull) {
+    AddFragment(run, fence);
+  } else {
+    Change(kept, run, fence);
+  }
 }
 
 void FreeSpace::Claim(Run run) noexcept {
@@ -114,9 +166,14 @@ void FreeSpace::Claim(Run run) noexcept {
   while (at < run.end) {
     const Index index = *by_start_.Find(Key(at));
     const Fragment f = fragments_[index];
-    RemoveFragment(index);
-    if (f.begin < run.begin) AddFragment({f.begin, run.begin}, f.fence);
-    if (f.end > run.end) AddFragment({run.end, f.end}, f.fence);
+    if (f.begin < run.begin) {
+      Change(index, {f.begin, run.begin}, f.fence);
+      if (f.end > run.end) AddFragment({run.end, f.end}, f.fence);
+    } else if (f.end > run.end) {
+      Change(index, {run.end, f.end}, f.fence);
+    } else {
+      RemoveFragment(index);
+    }
     at = f.end;
   }
 }
@@ -134,8 +191,10 @@ bool FreeSpace::AllFree(Run run) const noexcept {
   }
 }
 
-std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Granule from) const noexcept {
+std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Granule from,
+                                      std::uint64_t position) const noexcept {
   const SizeIndex& sizes = sizes_[stream];
+  if (sizes.count == 0) return std::nullopt;
   int c = ClassOf(granules);
   while (c < kClasses) {
     const std::uint64_t word = sizes.bitmap[c >> 6] & (~std::uint64_t{0} << (c & 63));
@@ -147,7 +206,7 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
     Run best{};
     for (Index i = sizes.head[c]; i != kNull; i = fragments_[i].next) {
       const Fragment& f = fragments_[i];
-      if (f.end < granules || f.end - granules < from) continue;
+      if (f.end < granules || f.end - granules < from || f.fence.position > position) continue;
       const Run run{std::max(f.begin, from), f.end};
       // In the request's own class some are too small, and so may be what is left of one behind `from`.
       if (run.length() < granules) continue;
@@ -161,15 +220,12 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
 }
 
 void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {
-  if (stream == kNoStream || stream == kAbsent || sizes_[stream].count == 0) return;
-  for (Granule at = starts_.AtOrAfter(0); at != AddressBits::kNone;) {
-    const Index index = *by_start_.Find(Key(at));
-    const Fragment f = fragments_[index];
-    if (f.fence.stream == stream && f.fence.position <= position) {
-      RemoveFragment(index);
-      Release({f.begin, f.end}, Fence{});
-    }
-    at = starts_.AtOrAfter(f.end);
+  if (stream == kNoStream || stream == kAbsent) return;
+  for (Index index = sizes_[stream].oldest; index != kNull && fragments_[index].fence.position <= position;
+       index = sizes_[stream].oldest) {
+    const Run run{fragments_[index].begin, fragments_[index].end};
+    RemoveFragment(index);
+    Release(run, Fence{});
   }
 }
 

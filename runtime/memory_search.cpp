@@ -38,12 +38,18 @@ bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
 
 Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
   std::optional<Run> best = space_.BestFit(granules, kNoStream, from);
-  if (stream != kNoStream) {
-    const std::optional<Run> own = space_.BestFit(granules, stream, from);
-    if (own && (!best || own->length() < best->length())) best = own;
-  }
-  // Rooms of several streams side by side, or of a stream that this one is ordered behind.
-  if (!best && from == 0 && (streams_.count() > 1 || waits == Waits::kYes))
+  auto consider = [&](StreamIndex other, std::uint64_t position) {
+    const std::optional<Run> found = space_.BestFit(granules, other, from, position);
+    if (found && (!best || found->length() < best->length())) best = found;
+  };
+  constexpr std::uint64_t kAnyPosition = ~std::uint64_t{0};
+  if (stream != kNoStream) consider(stream, kAnyPosition);
+  // Another stream's room, as far as this one is ordered behind it.
+  for (StreamIndex other = 1; other <= streams_.count(); ++other)
+    if (other != stream && space_.Any(other))
+      consider(other, waits == Waits::kYes ? kAnyPosition : streams_.BehindUpTo(stream, other));
+  // Rooms of several streams side by side.
+  if (!best && from == 0 && streams_.count() > 1)
     best = space_.BestRun(granules, [&](Fence fence) { return Usable(stream, fence, waits); });
   if (!best) return {};
   return {.kind = Found::Kind::kRun, .run = {best->begin, best->begin + granules}};

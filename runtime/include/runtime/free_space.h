@@ -90,8 +90,12 @@ class FreeSpace {
   }
 
   // The smallest fragment of stream `stream` with at least `granules`; lowest address among equals of one size. Only
-  // what lies at or behind granule `from` counts.
-  std::optional<Run> BestFit(Granule granules, StreamIndex stream, Granule from = 0) const noexcept;
+  // what lies at or behind granule `from`, and fences up to `position`, count.
+  std::optional<Run> BestFit(Granule granules, StreamIndex stream, Granule from = 0,
+                             std::uint64_t position = ~std::uint64_t{0}) const noexcept;
+
+  // True if anything is free in the order of `stream`.
+  bool Any(StreamIndex stream) const noexcept { return sizes_[stream].count != 0; }
 
   // The smallest run of adjacent fragments, all accepted by usable(Fence), with at least `granules`. Linear in the
   // number of fragments: for when BestFit has failed.
@@ -121,23 +125,26 @@ class FreeSpace {
   // Everything free now belongs to the order of `fence` (used when a second stream appears and when one is retired).
   void RefenceAll(StreamIndex from, Fence fence) noexcept;
 
-
  private:
   using Index = std::uint32_t;
   static constexpr Index kNull = 0;
 
-  // Free lists by size: exact below 16 granules, then 16 classes a power of two.
+  // A stream's fragments. By size: exact below 16 granules, then 16 classes a power of two. By rising position of their
+  // fences: a queue, so that what has passed is found without looking at the rest.
   static constexpr int kSubBits = 4;
   static constexpr int kClasses = (32 - kSubBits) << kSubBits;
   struct SizeIndex {
     std::uint64_t bitmap[kClasses / 64] = {};
     Index head[kClasses] = {};
     std::uint32_t count = 0;
+    Index oldest = kNull;
+    Index newest = kNull;
   };
 
   struct Fragment {
     Granule begin, end;
     Index previous, next;  // in its size class
+    Index older, newer;    // in its stream's queue; not for what has no stream's order
     Fence fence;
   };
 
@@ -149,6 +156,11 @@ class FreeSpace {
   void RemoveFragment(Index index) noexcept;
   void Link(Index index) noexcept;
   void Unlink(Index index) noexcept;
+  void Enqueue(Index index) noexcept;
+  void Dequeue(Index index) noexcept;
+  void Change(Index index, Run run, Fence fence) noexcept;
+  static bool Fenced(const Fragment& f) noexcept { return f.fence.stream != kNoStream && f.fence.stream != kAbsent; }
+  static Fence Joined(Fence a, Fence b) noexcept;
   bool MayMerge(const Fragment& neighbour, Run run, Fence fence) const noexcept;
 
   const Granule granules_;

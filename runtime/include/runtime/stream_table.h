@@ -10,6 +10,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -47,6 +48,11 @@ class StreamTable {
     if (fence.stream == kNoStream || fence.stream == stream) return true;
     if (fence.stream == kAbsent) return false;
     return fence.position <= streams_[fence.stream].passed || fence.position <= clocks_[Cell(stream, fence.stream)];
+  }
+
+  // The last of `other`'s positions that a request on `stream` may use with nothing to wait for.
+  std::uint64_t BehindUpTo(StreamIndex stream, StreamIndex other) const noexcept {
+    return std::max(streams_[other].passed, clocks_[Cell(stream, other)]);
   }
 
   // Is all work before `fence` known to have executed?

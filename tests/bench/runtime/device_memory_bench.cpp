@@ -1,0 +1,103 @@
+// What serving a request costs beneath the hooks: an allocate + free pair of DeviceMemory, online and planned.
+//
+// The device is simulated; nothing here calls it in the measured loops, so the figures are the allocator's own.
+#include <benchmark/benchmark.h>
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device_service.h"
+#include "runtime/settings.h"
+#include "simcuda/device.h"
+#include "simcuda/driver_table.h"
+
+namespace stalloc::runtime {
+namespace {
+
+// One served device of 64 GiB with `planning` or without.
+class Served {
+ public:
+  explicit Served(bool planning) {
+    simcuda::Config config;
+    config.memory_bytes = std::uint64_t{64} << 30;
+    simcuda::Reset(config);
+    SIMCUDA_FILL_DRIVER_TABLE(driver_, STALLOC_DRIVER_FUNCTIONS);
+    CUdevice device = 0;
+    cuInit(0);
+    cuDeviceGet(&device, 0);
+    cuDevicePrimaryCtxRetain(&context_, device);
+    cuCtxSetCurrent(context_);
+    Settings settings;
+    settings.planning = planning;
+    settings.plan_cache.enabled = false;
+    std::string refusal;
+    service_ = DeviceService::Make(driver_, settings, device, context_, &refusal);
+    // Something lives, as in a program: 2 000 blocks, every other one freed again, so that free memory is in pieces.
+    std::vector<CUdeviceptr> weights;
+    for (std::uint64_t i = 0; i < 2000; ++i) weights.push_back(Allocate(512 * (1 + i * 7 % 5000), 1));
+    for (std::size_t i = 0; i < weights.size(); i += 2) Free(weights[i]);
+  }
+
+  CUdeviceptr Allocate(std::uint64_t size_bytes, std::uint64_t call_site) {
+    const std::uint64_t site = memory().WantsCallSite(size_bytes) ? call_site : 0;
+    return memory().Allocate(size_bytes, DeviceMemory::Order{nullptr, 0}, site).address;
+  }
+  void Free(CUdeviceptr address) { memory().Free(address, DeviceMemory::Order{nullptr, 0}); }
+  DeviceMemory& memory() { return service_->memory(); }
+  Learner& learner() { return service_->learner(); }
+
+ private:
+  DriverApi driver_;
+  CUcontext context_ = nullptr;
+  std::unique_ptr<DeviceService> service_;
+};
+
+void OnlinePair(benchmark::State& state) {
+  Served served(false);
+  const auto size_bytes = static_cast<std::uint64_t>(state.range(0));
+  for (auto _ : state) served.Free(served.Allocate(size_bytes, 1));
+}
+BENCHMARK(OnlinePair)->Arg(4096)->Arg(1 << 20)->Arg(64 << 20);
+
+// A training-like iteration: 64 layers, each an activation that is kept and two temporaries, and the way back. Reports
+// the time of a pair.
+void Iterations(benchmark::State& state, bool planning) {
+  Served served(planning);
+  constexpr std::uint64_t kLayers = 64;
+  std::vector<CUdeviceptr> kept;
+  const auto iteration = [&] {
+    for (std::uint64_t i = 0; i < kLayers; ++i) {
+      const std::uint64_t unit = (1 + i % 5) << 18;
+      const CUdeviceptr first = served.Allocate(unit, 11);
+      const CUdeviceptr second = served.Allocate(2 * unit + 512, 12);
+      kept.push_back(served.Allocate(3 * unit, 13));
+      served.Free(first);
+      served.Free(second);
+    }
+    while (!kept.empty()) {
+      const CUdeviceptr gradient = served.Allocate(4096 * kept.size(), 14);
+      served.Free(kept.back());
+      kept.pop_back();
+      served.Free(gradient);
+    }
+  };
+  for (int i = 0; i < 40; ++i) {
+    iteration();
+    served.learner().Step();
+  }
+  const MemoryCounters before = served.memory().Counters();
+  for (auto _ : state) iteration();
+  const MemoryCounters after = served.memory().Counters();
+  const auto pairs = static_cast<double>(state.iterations() * 4 * kLayers);
+  state.counters["pair"] =
+      benchmark::Counter(pairs, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["planned"] = static_cast<double>(after.planned_requests - before.planned_requests) / pairs;
+}
+BENCHMARK_CAPTURE(Iterations, planned, true);
+BENCHMARK_CAPTURE(Iterations, online, false);
+
+}  // namespace
+}  // namespace stalloc::runtime
