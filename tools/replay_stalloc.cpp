@@ -10,6 +10,7 @@
 
 #include "runtime/device_service.h"
 #include "runtime/driver_api.h"
+#include "runtime/peer_access.h"
 #include "runtime/settings.h"
 #include "simcuda/device.h"
 #include "simcuda/driver_table.h"
@@ -79,7 +80,8 @@ class Replay {
     settings.plan.text = plan_path;
     settings.plan_cache.enabled = false;
     std::string refusal;
-    service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), &refusal);
+    service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_,
+                                             &refusal);
     if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal);
   }
 
@@ -165,6 +167,7 @@ class Replay {
 
   const planner::Trace& trace_;
   SimulatedDevice device_;
+  runtime::PeerAccess peers_;  // none: there is one device
   std::unique_ptr<runtime::DeviceService> service_;
   std::unordered_map<std::uint64_t, Block> live_;
   std::unordered_map<std::uint64_t, CUevent> events_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/device_service.h"
+#include "runtime/peer_access.h"
 #include "runtime/settings.h"
 #include "simcuda/device.h"
 #include "simcuda/driver_table.h"
@@ -34,7 +35,7 @@ class Served {
     settings.planning = planning;
     settings.plan_cache.enabled = false;
     std::string refusal;
-    service_ = DeviceService::Make(driver_, settings, device, context_, &refusal);
+    service_ = DeviceService::Make(driver_, settings, device, context_, peers_, &refusal);
     // Something lives, as in a program: 2 000 blocks, every other one freed again, so that free memory is in pieces.
     std::vector<CUdeviceptr> weights;
     for (std::uint64_t i = 0; i < 2000; ++i) weights.push_back(Allocate(512 * (1 + i * 7 % 5000), 1));
@@ -52,6 +53,7 @@ class Served {
  private:
   DriverApi driver_;
   CUcontext context_ = nullptr;
+  PeerAccess peers_;
   std::unique_ptr<DeviceService> service_;
 };
 
