@@ -1,18 +1,14 @@
 // Exact search for small instances: a placement below a given ceiling, or the proof that there is none.
 //
-// Depth-first over canonical placements: every block lies on top of others or at 0, and a block is placed when
-// nothing left can lie below it (after MiniMalloc, Moffitt, ASPLOS 2023). So the state is a skyline: per slot a floor
-// below which nothing more can be put, and for each block left the lowest offset at which it can still come. What cuts
-// the tree:
-//   - a slot whose floor and remaining blocks do not fit below the ceiling ends the branch; a block that was tried
-//     at its place and failed there comes higher, which raises floors and so ends branches without trying them;
-//   - a block is placed only where nothing left could still come to lie below it (it could be pushed down);
+// Depth-first over canonical placements, block by block from below (exact_skyline.h). What cuts the tree:
+//   - a block is placed only on its support, and only where nothing left could still come to lie below it (it could be
+//     pushed down); then, if that fails, it is refused there, from which more follows for the other blocks;
 //   - of blocks that live alike, the larger one lies below where they touch, and equal ones are tried once;
 //   - where no block left crosses from one slot to the next, the two sides are searched apart.
 // Pushing down lowers the sum of size x offset and exchanging neighbours that live alike keeps it, so the rules
 // together lose nothing.
 //
-// Private to planner/; one thread at a time. Instances with fixed blocks are not for it.
+// Private to planner/; one thread at a time. Instances with fixed blocks or an order between streams are not for it.
 #pragma once
 
 #include <cstdint>

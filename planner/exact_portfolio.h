@@ -15,7 +15,7 @@ struct ExactBudget {
   std::uint64_t tries = 100;
   std::uint64_t seed = 1;
   unsigned threads = 1;
-  bool patient = false;  // some tries get the time for a large tree, which only a caller with a deadline wants
+  bool patient = false;  // some tries get the time for large trees, which only a caller with a deadline wants
 };
 
 // The first try that found a placement at or below `ceiling` or proved that there is none; kGaveUp if none did. The

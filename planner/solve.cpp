@@ -115,7 +115,8 @@ class Solver {
       const bool closes_in = !has_capacity_ || round % 4 == 3;  // the best height found is told, too
       while (low < best_->height && !Done() && !OutOfTime() && (first || closes_in)) {
         const Bytes ceiling = first ? low : (low + (best_->height - low) / 2) / unit * unit;
-        const std::uint64_t tries = std::uint64_t{12} << std::min(round, 20);
+        // Where nobody says that the goal is in reach, a few tries are enough to begin with.
+        const std::uint64_t tries = first && round == 0 && closes_in ? 4 : std::uint64_t{12} << std::min(round, 20);
         const ExactResult result =
             SearchWithRestarts(instance_, std::min(ceiling, best_->height - 1),
                                {first_try, tries, options_.seed, threads_, options_.time_limit.has_value()},

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <chrono>
+
 #include "files.h"
 #include "planner/lower_bound.h"
 #include "planner/solve.h"
@@ -155,6 +157,19 @@ TEST(SharedData, TrainingStepsAreReadAndPlanned) {
     const Solution solution = Solve(step->problem, {.effort = 0});
     EXPECT_EQ(solution.error, "") << entry.path();
     EXPECT_LE(solution.placement.height_bytes, solution.lower_bound_bytes * 1.05) << entry.path();
+  }
+}
+
+TEST(SharedData, MiniMallocsInstancesFitTheirCapacity) {
+  const std::string data = SharedData();
+  if (data.empty()) GTEST_SKIP() << "no shared data: set STALLOC_SHARED_DATA to its folder";
+  for (const char* name : {"A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K"}) {
+    auto table = ReadLifetimeCsv(data + "/minimalloc/" + name + ".1048576.csv");
+    ASSERT_TRUE(table.ok()) << table.error().Text();
+    table->problem.capacity_bytes = 1048576;
+    // The deadline only ends a search that has gone wrong: each takes a fraction of a second.
+    const Solution solution = Solve(table->problem, {.time_limit = std::chrono::minutes(2)});
+    EXPECT_LE(solution.placement.height_bytes, table->problem.capacity_bytes) << name;
   }
 }
 
