@@ -50,24 +50,79 @@ class SeenStacks {
 
 constinit SeenStacks seen_stacks{};
 
+// Call site -> its innermost frames, to be named in a report. Filled when a new stack is seen, never emptied; where it
+// is full, later call sites go without names. An entry is published by its count; the tag is taken first, so that two
+// threads do not fill the same one.
+class SiteFrames {
+ public:
+  void Insert(std::uint32_t tag, const std::uintptr_t* frames, int count) noexcept {
+    for (std::size_t probe = 0; probe < kProbes; ++probe) {
+      Entry& entry = entries_[(tag + probe) % kEntries];
+      std::uint32_t taken = 0;
+      if (!entry.tag.compare_exchange_strong(taken, tag, std::memory_order_relaxed)) {
+        if (taken == tag) return;
+        continue;
+      }
+      const int kept = std::min(count, kFrames);
+      std::copy_n(frames, kept, entry.frames);
+      entry.count.store(kept, std::memory_order_release);
+      return;
+    }
+  }
+
+  int Find(std::uint32_t tag, std::uintptr_t* frames, int room) const noexcept {
+    for (std::size_t probe = 0; probe < kProbes; ++probe) {
+      const Entry& entry = entries_[(tag + probe) % kEntries];
+      const std::uint32_t held = entry.tag.load(std::memory_order_relaxed);
+      if (held == 0) return 0;
+      if (held != tag) continue;
+      const int count = std::min(entry.count.load(std::memory_order_acquire), room);
+      std::copy_n(entry.frames, count, frames);
+      return count;
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr std::size_t kEntries = 8192;
+  static constexpr std::size_t kProbes = 16;
+  static constexpr int kFrames = 16;
+  struct Entry {
+    std::atomic<std::uint32_t> tag;
+    std::atomic<int> count;
+    std::uintptr_t frames[kFrames] = {};
+  };
+  Entry entries_[kEntries];
+};
+
+constinit SiteFrames site_frames{};
+
 std::uint64_t HashOutside(void* const* addresses, int count, int depth) noexcept {
   struct Frame {
     std::uint64_t module;
     std::uint64_t offset;
   };
   Frame frames[kMaxStackDepth];
+  std::uintptr_t outside[kMaxStackDepth];
   int used = 0;
   for (int i = 0; i < count && used < depth; ++i) {
     const CodeLocation location = Locate(reinterpret_cast<std::uintptr_t>(addresses[i]));
     // Only the innermost frames: where the library calls back into itself further out, that is the program's doing.
     if (location.own && used == 0) continue;
+    outside[used] = reinterpret_cast<std::uintptr_t>(addresses[i]);
     frames[used++] = Frame{location.module, location.offset};
   }
   const std::uint64_t hash = XXH3_64bits(frames, static_cast<std::size_t>(used) * sizeof(Frame));
-  return hash != 0 ? hash : 1;  // 0 means unknown
+  const std::uint64_t call_site = hash != 0 ? hash : 1;  // 0 means unknown
+  site_frames.Insert(SiteTag(call_site), outside, used);
+  return call_site;
 }
 
 }  // namespace
+
+int FramesOfSite(std::uint32_t tag, std::uintptr_t* frames, int room) noexcept {
+  return tag == 0 ? 0 : site_frames.Find(tag, frames, room);
+}
 
 Unwinder LoadUnwinder() noexcept {
   static std::once_flag once;

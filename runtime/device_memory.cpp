@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/call_site.h"
+
 namespace stalloc::runtime {
 
 std::atomic<int> DeviceMemory::captures_in_progress{0};
@@ -110,7 +112,8 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, const Claim& 
               .number = next_number_++,
               .granules = claim.granules,
               .planned = planned,
-              .waited_for = asked.waited_for};
+              .waited_for = asked.waited_for,
+              .site = SiteTag(asked.call_site)};
   if (claim.where.kind == Found::Kind::kView) {
     block.view = claim.where.view;
     ViewTable::View& view = (*views_)[block.view];
@@ -197,13 +200,17 @@ std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) c
 
 MemoryCounters DeviceMemory::Counters() const {
   std::lock_guard lock(mutex_);
+  return CountersNow();
+}
+
+MemoryCounters DeviceMemory::CountersNow() const {
   MemoryCounters counters = counters_;
   const PageStore::Cost& cost = pages_.cost();
   counters.map_calls = cost.map_calls.load(std::memory_order_relaxed);
   counters.unmap_calls = cost.unmap_calls.load(std::memory_order_relaxed);
   counters.map_ns = cost.map_ns.load(std::memory_order_relaxed);
   counters.views = views_ ? views_->size() : 0;
-  counters.iterations = plan_ ? plan_->matcher.IterationsSeen() : 0;
+  counters.iterations = iterations_.completed();
   return counters;
 }
 

@@ -166,8 +166,10 @@ bool DeviceMemory::TakeFromPlan(Asked* asked, Claim* claim) {
     }
   }
   const std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
+  if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
   if (index < 0) return false;
   ++counters_.matched_requests;
+  if (asked->call_site == 0) asked->call_site = plan_->matcher.CallSiteOf(index);
   const auto at = static_cast<std::size_t>(index);
   asked->waited_for = !plan_->order.empty() && plan_->order[at].waited_for;
   return TakePlanned(at, *asked, claim);

@@ -153,6 +153,17 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
 }
 
 // Under the lock.
+void DeviceMemory::NoteIteration() noexcept {
+  iterations_seen_ = plan_->matcher.IterationsSeen();
+  iterations_.Boundary({.requests = counters_.planned_requests + counters_.online_requests,
+                        .planned = counters_.planned_requests,
+                        .map_calls = pages_.cost().map_calls.load(std::memory_order_relaxed),
+                        .map_ns = pages_.cost().map_ns.load(std::memory_order_relaxed),
+                        .waits = counters_.waits_inserted},
+                       plan_->slots.size());
+}
+
+// Under the lock.
 void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
   if (plan_) {
     for (const BlockPlace& slot : plan_->slots)
@@ -160,6 +171,7 @@ void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
     retired_plans_.push_back(std::move(plan_));
   }
   plan_ = std::move(plan);
+  iterations_seen_ = 0;
   if (plan_)
     for (const BlockPlace& slot : plan_->slots)
       if (slot.view != kNoView) (*views_)[slot.view].pinned = true;

@@ -40,6 +40,12 @@ constexpr int kUnplannable = 4;
 Learner::Learner(DeviceMemory& memory, Options options) : memory_(memory), options_(std::move(options)) {
   finder_.emplace();
   if (options_.planning) memory_.SetObserving(true);
+  if (!options_.planning) status_.state = PlanStatus::State::kOff;
+}
+
+PlanStatus Learner::status() const {
+  std::lock_guard lock(status_mutex_);
+  return status_;
 }
 
 std::optional<std::string> Learner::StartFrom(const planner::Plan& plan) {
@@ -50,6 +56,17 @@ std::optional<std::string> Learner::StartFrom(const planner::Plan& plan) {
   if (!memory_.Install(PlanFrom(plan), DeviceMemory::When::kNow)) return "its views could not be mapped";
   // Watched for as long as any plan is on trial: it was made by another run.
   BeginTrial(plan.period, plan.iteration.size());
+  const auto planned =
+      std::count_if(plan.iteration.begin(), plan.iteration.end(),
+                    [](const planner::PlannedRequest& r) { return r.slot.kind != planner::Slot::Kind::kNone; });
+  Tell([&](PlanStatus& status) {
+    status = {.state = PlanStatus::State::kOnTrial,
+              .from_kept = true,
+              .method = "kept",
+              .period = plan.period,
+              .requests = plan.iteration.size(),
+              .planned_requests = static_cast<std::uint64_t>(planned)};
+  });
   return std::nullopt;
 }
 
@@ -96,14 +113,19 @@ bool Learner::Watch() {
   if (awaiting_) {
     if (memory_.awaiting_iteration() && Window().requests < 2 * pattern_requests_) return false;
     awaiting_ = false;  // judged from here on
+    Tell([](PlanStatus& status) { status.state = PlanStatus::State::kOnTrial; });
     BeginWindow();
     return false;
   }
   if (pattern_requests_ != 0 && Judge()) return false;
   const std::optional<Pattern> pattern = finder_->Find();
-  if (pattern && Credible(*pattern) && !Plannable(*pattern)) ++unplannable_found_;
+  if (pattern && Credible(*pattern) && !Plannable(*pattern)) {
+    ++unplannable_found_;
+    Tell([](PlanStatus& status) { status.reason = PlanStatus::Reason::kIterationsDiffer; });
+  }
   if (!pattern || !Credible(*pattern) || !Plannable(*pattern)) {
-    if (pattern_requests_ == 0 && (seen_ >= kPatience || unplannable_found_ >= kUnplannable)) LeaveAlone();
+    if (pattern_requests_ == 0 && (seen_ >= kPatience || unplannable_found_ >= kUnplannable))
+      LeaveAlone(unplannable_found_ != 0 ? PlanStatus::Reason::kIterationsDiffer : PlanStatus::Reason::kNoIteration);
     return false;
   }
   // What repeats first is often a part of the iteration (a layer, a micro-batch): a longer period that repeats too is
@@ -134,18 +156,23 @@ bool Learner::Judge() {
             ": iterations differ too much to be planned; serving online");
     memory_.Install(nullptr, DeviceMemory::When::kNow);
     pattern_requests_ = 0;
-    LeaveAlone();
+    LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
   }
   return true;
 }
 
 void Learner::Settle() {
+  Tell([](PlanStatus& status) { status.state = PlanStatus::State::kSettled; });
   memory_.SetObserving(false);
   BeginWindow();
   Forget();
 }
 
-void Learner::LeaveAlone() {
+void Learner::LeaveAlone(PlanStatus::Reason reason) {
+  Tell([&](PlanStatus& status) {
+    status.state = PlanStatus::State::kLeftAlone;
+    status.reason = reason;
+  });
   unplannable_found_ = 0;
   memory_.SetObserving(false);
   const MemoryCounters counters = memory_.Counters();
@@ -179,6 +206,14 @@ bool Learner::Adopt(const Pattern& pattern) {
   }
   BeginTrial(pattern.period, pattern.requests.size());
   awaiting_ = true;
+  Tell([&](PlanStatus& status) {
+    status = {.state = PlanStatus::State::kWaiting,
+              .from_kept = status.from_kept,
+              .method = made.method,
+              .period = pattern.period,
+              .requests = pattern.requests.size(),
+              .planned_requests = made.planned_requests};
+  });
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + made.report);
   if (!options_.plan_path.empty()) {
     // For the next run; nobody waits for it.
@@ -220,7 +255,10 @@ Learner::Counts Learner::Window() const {
 // there is a better one.
 void Learner::Check() {
   if (pattern_requests_ == 0) {
-    if (Now().requests >= resume_at_) memory_.SetObserving(true);
+    if (Now().requests >= resume_at_) {
+      memory_.SetObserving(true);
+      Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
+    }
     return;
   }
   const Counts window = Window();
@@ -233,6 +271,7 @@ void Learner::Check() {
   BeginTrial(period_, pattern_requests_);
   doing_well_ = false;
   memory_.SetObserving(true);
+  Tell([](PlanStatus& status) { status.state = PlanStatus::State::kOnTrial; });
 }
 
 void Learner::Forget() {

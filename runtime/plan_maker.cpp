@@ -168,6 +168,8 @@ MadePlan MakePlan(const PlanRequest& request) {
   std::vector<planner::Slot> slots = page_problem.incumbent;
   made.report = "iteration of " + std::to_string(pattern.requests.size()) + " requests, " +
                 std::to_string(members.size()) + " planned ";
+  made.method = "as served";
+  made.planned_requests = members.size();
   if (!all_observed) page_problem.incumbent.clear();
   planner::PagePlan planned = planner::PlanPages(page_problem, SolveWithin(request.deadline_ms));
   const bool incumbent_fits = all_observed && !planner::FindSlotViolation(page_problem.problem, page_problem.incumbent);
@@ -182,6 +184,7 @@ MadePlan MakePlan(const PlanRequest& request) {
     made.report += "on " + std::to_string(planned.page_count - hole_pages) + " pages (at least " +
                    std::to_string(planned.lower_bound_pages - hole_pages) + ", held " +
                    std::to_string(page_problem.held_pages - hole_pages) + "), " + std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
+    made.method = planned.method;
     slots = std::move(planned.slots);
   }
 

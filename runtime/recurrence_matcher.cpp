@@ -124,6 +124,10 @@ void Matcher::Aim() noexcept {
   expected_.store(key, std::memory_order_relaxed);
 }
 
+std::uint64_t Matcher::CallSiteOf(std::int32_t index) const noexcept {
+  return pattern_->entries[static_cast<std::size_t>(index)].call_site;
+}
+
 std::int32_t Matcher::TakeExpected() noexcept {
   ++requests_seen_;
   return Take(cursor_, pattern_->entries[cursor_].key);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "model_driver.h"
+#include "runtime/call_site.h"
 
 namespace stalloc::runtime {
 namespace {
@@ -94,6 +95,44 @@ TEST_F(DeviceMemoryTest, StitchesFreePagesInsteadOfGrowing) {
   ASSERT_EQ(memory->Free(stitched.address, On(0)), CUDA_SUCCESS);
   EXPECT_EQ(memory->Allocate(6 * kMiB, On(0), 0).address, stitched.address) << "the view was kept";
   EXPECT_EQ(memory->Counters().map_calls, mapped);
+}
+
+// Six pages, every other one free, and a seventh with a small block; a view of the free ones, then a shorter block in
+// it: [view, 1st] [ block ] [view, 2nd] [ block ] [view, 3rd: idle] [ block ] [small......]
+TEST_F(DeviceMemoryTest, ASnapshotSaysWhereIdleMemoryLiesAndWhoseTheLiveIs) {
+  auto memory = Make();
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 8).address);
+  (void)memory->Allocate(1000, On(0), 7);
+  for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
+  const auto view = memory->Allocate(6 * kMiB, On(0), 9);
+  ASSERT_EQ(memory->Counters().views, 1u);
+
+  MemorySnapshot snapshot = memory->Snapshot();
+  EXPECT_EQ(snapshot.idle.remainder_bytes, 2 * kMiB - 1024) << "beside the small block";
+  EXPECT_EQ(snapshot.idle.usable_bytes, 0u);
+  EXPECT_EQ(snapshot.idle.view_bytes, 0u);
+  ASSERT_EQ(snapshot.sites.size(), 3u);
+  EXPECT_EQ(snapshot.sites[0].blocks, 3u);
+  EXPECT_EQ(snapshot.sites[1].bytes, 6 * kMiB);
+  EXPECT_EQ(snapshot.sites[2].tag, SiteTag(7));
+
+  // In the view of three pages a block of two.
+  ASSERT_EQ(memory->Free(view.address, On(0)), CUDA_SUCCESS);
+  ASSERT_EQ(memory->Allocate(4 * kMiB, On(0), 9).address, view.address);
+  snapshot = memory->Snapshot();
+  EXPECT_EQ(snapshot.idle.view_bytes, 2 * kMiB);
+
+  // Freed on a stream whose work is still pending, while there is another stream.
+  (void)memory->Allocate(512, On(1), 0);
+  device_.Touch(Stream(0), blocks[1], 2 * kMiB, 1);
+  ASSERT_EQ(memory->Free(blocks[1], On(0)), CUDA_SUCCESS);
+  EXPECT_EQ(memory->Snapshot().idle.ordered_bytes, 2 * kMiB);
+  const MemoryCounters counters = memory->Counters();
+  const IdleMemory idle = memory->Snapshot().idle;
+  EXPECT_EQ(idle.usable_bytes + idle.ordered_bytes + idle.remainder_bytes + idle.view_bytes,
+            counters.reserved_bytes - counters.used_bytes)
+      << "every idle byte has one reason";
 }
 
 TEST_F(DeviceMemoryTest, AnotherStreamWaitsOnlyWhenTheAlternativeIsMoreMemory) {

@@ -31,4 +31,14 @@ inline constexpr int kMaxStackDepth = 64;
 // match, never correctness.
 std::uint64_t CallSiteHash(int depth) noexcept;
 
+// A short name for a call site: tells the few thousand of a process apart. 0 for the call site 0 alone.
+inline std::uint32_t SiteTag(std::uint64_t call_site) noexcept {
+  const auto low = static_cast<std::uint32_t>(call_site);
+  return call_site != 0 && low == 0 ? 1 : low;
+}
+
+// The innermost frames of a call site that CallSiteHash has returned in this process, as return addresses, innermost
+// first: those outside this library, at most `room`. 0: unknown. Any thread; takes no lock and allocates nothing.
+int FramesOfSite(std::uint32_t tag, std::uintptr_t* frames, int room) noexcept;
+
 }  // namespace stalloc::runtime

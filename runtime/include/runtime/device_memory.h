@@ -19,6 +19,7 @@
 #include "runtime/driver_api.h"
 #include "runtime/flat_map.h"
 #include "runtime/free_space.h"
+#include "runtime/iteration_log.h"
 #include "runtime/memory_search.h"
 #include "runtime/observation.h"
 #include "runtime/page_store.h"
@@ -63,6 +64,28 @@ struct MemoryCounters {
   std::uint64_t out_of_memory = 0;     // requests that could not be served
   std::uint64_t plans_installed = 0;
   std::uint64_t iterations = 0;
+};
+
+// Where the memory lies that is held and not live, and why. In bytes; disjoint; parts of requests that are being served
+// at this moment are in none of them.
+struct IdleMemory {
+  std::uint64_t usable_bytes = 0;     // whole pages, ready for any request and to be given back
+  std::uint64_t ordered_bytes = 0;    // whole pages whose last use, in some stream's order, is not known to be over
+  std::uint64_t remainder_bytes = 0;  // the free part of pages in which a block lives
+  std::uint64_t view_bytes = 0;       // whole pages that a view maps in which a block lives: they cannot be given back
+};
+
+// Everything about a device's memory at one moment.
+struct MemorySnapshot {
+  MemoryCounters counters;
+  IdleMemory idle;
+  struct Site {
+    std::uint32_t tag = 0;  // see SiteTag; 0: blocks whose call site was not taken
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+  };
+  std::vector<Site> sites;  // live blocks by call site, most bytes first
+  IterationLog iterations;
 };
 
 class DeviceMemory {
@@ -122,6 +145,8 @@ class DeviceMemory {
   std::uint64_t ReleaseIdle();
 
   MemoryCounters Counters() const;
+  // Linear in blocks, fragments and views, half of it under the lock: for reports only.
+  MemorySnapshot Snapshot() const;
   std::uint64_t IdleBytes() const;
   void ResetHigh(bool used, bool reserved);
 
@@ -184,6 +209,7 @@ class DeviceMemory {
     ViewIndex view = kNoView;  // kNoView: in the base range, where the address says
     bool planned = false;
     bool waited_for = false;  // by the plan: an event is recorded behind its free
+    std::uint32_t site = 0;     // SiteTag of the call site
   };
 
   // Memory that was claimed for a request and what the driver must still do before it can be used.
@@ -216,6 +242,9 @@ class DeviceMemory {
   static std::uint64_t Key(CUdeviceptr address) noexcept { return address / kGranuleBytes; }
 
   // Under the lock.
+  MemoryCounters CountersNow() const;
+  IdleMemory IdleNow(std::vector<bool>* behind_views) const;
+  void NoteIteration() noexcept;
   Who Resolve(std::optional<Order> order);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   bool TakeFromPlan(Asked* asked, Claim* claim);
@@ -277,7 +306,7 @@ class DeviceMemory {
   std::uint64_t view_clock_ = 0;
   bool multi_stream_ = false;
   StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_
-  bool unordered_requests_ = false;  // requests without a stream have been seen
+  bool unordered_requests_ = false;       // requests without a stream have been seen
   std::vector<CUevent> idle_events_;
   struct Deferred {
     CUdeviceptr address;
@@ -287,6 +316,8 @@ class DeviceMemory {
 
   void PutInForce(std::shared_ptr<PlanInForce> plan);
   std::shared_ptr<PlanInForce> plan_;
+  std::uint64_t iterations_seen_ = 0;  // by the matcher of the plan in force, as far as is noted
+  IterationLog iterations_;
   std::shared_ptr<PlanInForce> next_plan_;                   // matched along, until its first iteration begins
   std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock
   std::atomic<PlanInForce*> plan_hint_{nullptr};

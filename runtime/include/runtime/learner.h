@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "planner/plan.h"
 #include "runtime/device_memory.h"
 #include "runtime/plan_maker.h"
+#include "runtime/plan_status.h"
 #include "runtime/recurrence.h"
 
 namespace stalloc::runtime {
@@ -41,6 +43,9 @@ class Learner {
   // Looks at what has been seen since the last call; may plan. Returns true if a plan was put in force.
   bool Step();
 
+  // What has become of it so far. Any thread.
+  PlanStatus status() const;
+
  private:
   struct Counts {
     std::uint64_t requests = 0;
@@ -55,13 +60,19 @@ class Learner {
   bool Adopt(const Pattern& pattern);
   bool Judge();
   void Settle();
-  void LeaveAlone();
+  void LeaveAlone(PlanStatus::Reason reason);
   void Check();
   void BeginTrial(std::int64_t period, std::uint64_t requests);
   void BeginWindow();
   Counts Now() const;
   Counts Window() const;
   void Forget();
+  // Changes what status() says.
+  template <typename Change>
+  void Tell(Change change) {
+    std::lock_guard lock(status_mutex_);
+    change(status_);
+  }
 
   DeviceMemory& memory_;
   const Options options_;
@@ -83,6 +94,8 @@ class Learner {
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int unplannable_found_ = 0;
   int poor_checks_ = 0;
+  mutable std::mutex status_mutex_;
+  PlanStatus status_;
 };
 
 }  // namespace stalloc::runtime

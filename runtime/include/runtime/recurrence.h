@@ -104,6 +104,9 @@ class Matcher {
     return pattern_ == nullptr ? kNone : Search(size_bytes, stream, call_site);
   }
 
+  // The call site of a request that Match returned; 0 where the pattern was found without call sites.
+  std::uint64_t CallSiteOf(std::int32_t index) const noexcept;
+
   // The request expected next, or kNone while there is no pattern.
   std::int32_t Position() const noexcept { return pattern_ == nullptr ? kNone : static_cast<std::int32_t>(cursor_); }
 

@@ -1,0 +1,79 @@
+// The part of DeviceMemory that reports look at: counters, idle memory by reason and live blocks by call site, at one
+// moment. Reads only.
+#include <algorithm>
+
+#include "runtime/device_memory.h"
+
+namespace stalloc::runtime {
+
+// Under the lock. `behind_views`, one element a page of the base range, is room to work in.
+IdleMemory DeviceMemory::IdleNow(std::vector<bool>* behind_views) const {
+  for (const ViewIndex view : views_->Mapping(0, pages_.page_limit()))
+    if ((*views_)[view].live_blocks != 0)
+      for (const PageNumber page : (*views_)[view].pages) (*behind_views)[page] = true;
+
+  IdleMemory idle;
+  // Free fragments page by page: one that is wholly free is idle as a whole, whatever the orders of its parts.
+  PageNumber page = ~PageNumber{0};
+  Granule free_granules = 0;
+  bool executed = true;
+  auto close = [&] {
+    const std::uint64_t bytes = std::uint64_t{free_granules} * kGranuleBytes;
+    if (free_granules == 0) return;
+    if (free_granules < kPageGranules) {
+      idle.remainder_bytes += bytes;
+    } else if ((*behind_views)[page]) {
+      idle.view_bytes += bytes;
+    } else {
+      (executed ? idle.usable_bytes : idle.ordered_bytes) += bytes;
+    }
+  };
+  space_->VisitAll([&](Run fragment, Fence fence) {
+    if (fence.stream == kAbsent) return;
+    for (Granule at = fragment.begin; at < fragment.end;) {
+      if (at / kPageGranules != page) {
+        close();
+        page = at / kPageGranules;
+        free_granules = 0;
+        executed = true;
+      }
+      const Granule end = std::min(fragment.end, (page + 1) * kPageGranules);
+      free_granules += end - at;
+      executed = executed && streams_.Executed(fence);
+      at = end;
+    }
+  });
+  close();
+  for (const Deferred& d : deferred_) idle.ordered_bytes += std::uint64_t{d.block.granules} * kGranuleBytes;
+  return idle;
+}
+
+MemorySnapshot DeviceMemory::Snapshot() const {
+  MemorySnapshot snapshot;
+  std::vector<bool> behind_views(pages_.page_limit());
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> blocks;  // site, bytes
+  std::size_t expected = 0;
+  {
+    std::lock_guard lock(mutex_);
+    expected = blocks_.size();
+  }
+  blocks.reserve(expected + expected / 8 + 64);  // so that, as a rule, nothing is allocated under the lock
+  {
+    std::lock_guard lock(mutex_);
+    snapshot.counters = CountersNow();
+    snapshot.idle = IdleNow(&behind_views);
+    snapshot.iterations = iterations_;
+    blocks_.ForEach([&](std::uint64_t, const Block& block) { blocks.emplace_back(block.site, block.size_bytes); });
+  }
+  std::sort(blocks.begin(), blocks.end());
+  for (const auto& [site, bytes] : blocks) {
+    if (snapshot.sites.empty() || snapshot.sites.back().tag != site) snapshot.sites.push_back({site, 0, 0});
+    snapshot.sites.back().bytes += bytes;
+    ++snapshot.sites.back().blocks;
+  }
+  std::stable_sort(snapshot.sites.begin(), snapshot.sites.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return snapshot;
+}
+
+}  // namespace stalloc::runtime

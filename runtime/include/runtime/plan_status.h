@@ -1,0 +1,30 @@
+// PlanStatus: what has become of learning on one device, for the summary and the statistics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stalloc::runtime {
+
+struct PlanStatus {
+  enum class State : std::uint8_t {
+    kOff,        // STALLOC_PLANNING=0
+    kWatching,   // looking for the iteration; there is no plan
+    kWaiting,    // a plan is made, which the next iteration puts in force
+    kOnTrial,    // a plan is in force and watched
+    kSettled,    // a plan is in force and does well
+    kLeftAlone,  // no plan: served online
+  };
+  enum class Reason : std::uint8_t { kNone, kNoIteration, kIterationsDiffer, kSeveralStreams };
+
+  State state = State::kWatching;
+  Reason reason = Reason::kNone;  // why there is no plan, as far as is known
+  bool from_kept = false;         // the process began with a kept plan
+  // Of the newest plan, if there has been one:
+  std::string method;                  // how its slots were found
+  std::int64_t period = 0;             // of an iteration, in requests and frees
+  std::uint64_t requests = 0;          // of an iteration
+  std::uint64_t planned_requests = 0;  // those with a slot
+};
+
+}  // namespace stalloc::runtime
