@@ -25,19 +25,19 @@ bool Offer(CUdeviceptr* address, std::size_t size_bytes) noexcept {
 }
 
 // `serve` says whether the allocator did it; `forward` calls the real function.
-template <typename Serve, typename RealCall>
+template <Entry kEntry, typename Serve, typename RealCall>
 CUresult Allocate(CUdeviceptr* address, std::size_t size_bytes, Serve serve, RealCall forward) noexcept {
   if (Refusal() != CUDA_SUCCESS) return Refusal();
   CUresult result = CUDA_SUCCESS;
   if (Offer(address, size_bytes) && serve(&result) == runtime::Answer::kServed) return result;
-  result = WithRetry(forward);
+  result = WithRetry({kEntry, size_bytes}, forward);
   if (result == CUDA_SUCCESS && !Nested() && ServingAlready()) runtime::NotePassedThrough(size_bytes);
   return result;
 }
 
 template <Entry kEntry, Streams kStreams>
 CUresult AllocateAsync(CUdeviceptr* address, std::size_t size_bytes, CUstream stream) noexcept {
-  return Allocate(
+  return Allocate<kEntry>(
       address, size_bytes,
       [&](CUresult* result) {
         return TakesFromDefaultPool(Order(stream, kStreams))
@@ -49,7 +49,7 @@ CUresult AllocateAsync(CUdeviceptr* address, std::size_t size_bytes, CUstream st
 
 template <Entry kEntry, Streams kStreams>
 CUresult AllocateFromPool(CUdeviceptr* address, std::size_t size_bytes, CUmemoryPool pool, CUstream stream) noexcept {
-  return Allocate(
+  return Allocate<kEntry>(
       address, size_bytes,
       [&](CUresult* result) {
         return IsDefaultPoolOf(pool, Order(stream, kStreams))
@@ -107,7 +107,7 @@ runtime::Answer ServePitched(CUdeviceptr* address, std::size_t* pitch_out, std::
 using namespace stalloc::interpose;
 
 CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t size_bytes) {
-  return Allocate(
+  return Allocate<Entry::k_cuMemAlloc_v2>(
       address, size_bytes,
       [&](CUresult* result) { return stalloc::runtime::Allocate(address, size_bytes, std::nullopt, result); },
       [&] { return Forward<Entry::k_cuMemAlloc_v2>(address, size_bytes); });
@@ -117,8 +117,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pitch, std::size_
                             unsigned int element_bytes) {
   const bool usual =
       pitch != nullptr && height != 0 && (element_bytes == 4 || element_bytes == 8 || element_bytes == 16);
-  return Allocate(
-      address, usual ? width_bytes : 0,
+  return Allocate<Entry::k_cuMemAllocPitch_v2>(
+      address, usual && width_bytes <= std::numeric_limits<std::size_t>::max() / height ? width_bytes * height : 0,
       [&](CUresult* result) { return ServePitched(address, pitch, width_bytes, height, result); },
       [&] { return Forward<Entry::k_cuMemAllocPitch_v2>(address, pitch, width_bytes, height, element_bytes); });
 }

@@ -10,6 +10,9 @@ namespace {
 // Requests seen but not yet fetched by the learner.
 constexpr std::size_t kMaxSeen = std::size_t{1} << 18;
 
+// Requests from this size on are few, and are what an out-of-memory report is about: their call sites are always taken.
+constexpr std::uint64_t kLarge = std::uint64_t{16} << 20;
+
 }  // namespace
 
 void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
@@ -53,7 +56,7 @@ void DeviceMemory::TakeSeen(std::vector<Seen>* seen, bool* lost) {
 bool DeviceMemory::WantsCallSite(std::uint64_t size_bytes) const noexcept {
   if (observing_.load(std::memory_order_relaxed)) return true;
   const PlanInForce* plan = plan_hint_.load(std::memory_order_acquire);
-  if (plan == nullptr) return false;
+  if (plan == nullptr) return size_bytes >= kLarge;
   return plan->persistent_left.load(std::memory_order_relaxed) != 0 || !plan->matcher.Expects(size_bytes, 0);
 }
 

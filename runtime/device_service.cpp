@@ -69,7 +69,7 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   policy.peers = &peers;
   if (const auto limit = settings.memory_limit.BytesOn(total_bytes)) {
     policy.limit_bytes = *limit;
-    service->limited_ = true;
+    service->limit_bytes_ = limit;
   }
   service->memory_ = std::make_unique<DeviceMemory>(driver, device, static_cast<int>(device), policy);
   if (const CUresult result = service->memory_->Initialise(); result != CUDA_SUCCESS) {

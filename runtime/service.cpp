@@ -79,7 +79,8 @@ Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, st
     }
     return Answer::kServed;
   }
-  if (made.result == CUDA_ERROR_OUT_OF_MEMORY && place.service->limited()) {
+  if (made.result == CUDA_ERROR_OUT_OF_MEMORY && place.service->limit_bytes()) {
+    place.service->out_of_memory().Failed(process.driver, *place.service, {.size_bytes = size_bytes});
     *result = CUDA_ERROR_OUT_OF_MEMORY;
     return Answer::kServed;
   }
@@ -245,6 +246,13 @@ bool ReleaseForRetry(int device) noexcept {
   } catch (const std::exception&) {
     return false;
   }
+}
+
+void NoteOutOfMemory(int device, std::size_t size_bytes, const char* function) noexcept {
+  Process* process = Serving();
+  DeviceService* service = OnDevice(process, device);
+  if (service == nullptr || service->memory().Counters().peak_reserved_bytes == 0) return;  // nothing of ours is there
+  service->out_of_memory().Failed(process->driver, *service, {.size_bytes = size_bytes, .function = function});
 }
 
 void NotePassedThrough(std::size_t size_bytes) noexcept {

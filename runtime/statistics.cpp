@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "planner/whole_file.h"
 #include "runtime/device_memory.h"
+#include "runtime/figure_text.h"
 #include "runtime/process_identity.h"
 #include "runtime/program_fingerprint.h"
 
@@ -49,20 +49,6 @@ std::string Text(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof(text), format, value);
   return text;
-}
-
-std::string SizeText(std::uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto size = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; size >= 1024.0 && unit + 1 < std::size(kUnits); ++unit) size /= 1024.0;
-  return Text(unit == 0 ? "%.0f " : "%.2f ", size) + kUnits[unit];
-}
-
-// Rounded down: "100 %" means all of them.
-std::string ShareText(std::uint64_t part, std::uint64_t whole) {
-  const double per_mille = 1000.0 * static_cast<double>(part) / static_cast<double>(whole);
-  return part == whole ? "100 %" : Text("%.1f %%", std::floor(per_mille) / 10.0);
 }
 
 }  // namespace

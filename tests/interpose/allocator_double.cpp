@@ -150,6 +150,11 @@ bool ReleaseForRetry(int) noexcept {
   return true;
 }
 
+void NoteOutOfMemory(int device, std::size_t size_bytes, const char* function) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count(("out_of_memory." + std::to_string(device) + "." + function + "." + std::to_string(size_bytes)).c_str());
+}
+
 void NotePassedThrough(std::size_t size_bytes) noexcept {
   const std::lock_guard lock(It().mutex);
   Count(size_bytes != 0 ? "passed.allocate" : "passed.free");

@@ -128,6 +128,8 @@ TEST(OutOfMemory, IsTriedAgainOnce) {
   EXPECT_EQ(outcome.Count("release"), 3);
   EXPECT_EQ(outcome.Count("passed.allocate"), 2);
   EXPECT_EQ(outcome.Count("allocate.refused"), 3);
+  // The one that was refused twice is told of; those that the allocator refused it tells of itself.
+  EXPECT_EQ(outcome.Count("out_of_memory.0.cuMemAlloc_v2.1007"), 1);
 }
 
 }  // namespace

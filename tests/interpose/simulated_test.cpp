@@ -88,6 +88,49 @@ TEST_P(TwoDevices, HoldWithTheShim) {
 INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices, testing::Values("context", "pool", "refused", "copies", "streams", "freed"),
                          [](const auto& part) { return std::string(part.param); });
 
+std::size_t CountOf(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The program fills the device, probes as cuDNN does, asks for more than there is, frees and goes on.
+TEST(Simulated, OutOfMemoryIsReportedOnceAndSurvived) {
+  Environment plain = Simulated();
+  plain["SIMCUDA_MEMORY"] = "512MiB";
+  EXPECT_EQ(RunProgram({Program("full_device")}, plain).exit_code, 0);
+
+  for (const char* limit : {"", "300MiB"}) {
+    Environment environment = Served();
+    environment["SIMCUDA_MEMORY"] = "512MiB";
+    environment["STALLOC_MEMORY_LIMIT"] = limit;
+    const Outcome outcome = RunProgram({Program("full_device")}, environment);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(CountOf(outcome.output, "what would help"), 1u) << outcome.output;
+    EXPECT_EQ(CountOf(outcome.output, "largest call sites"), 1u) << outcome.output;
+    // Where the memory is, by the function that took it.
+    EXPECT_NE(outcome.output.find("FillTheDevice"), std::string::npos) << outcome.output;
+    EXPECT_LE(CountOf(outcome.output, "out of memory on device 0"), 2u) << "a probe floods standard error";
+    if (*limit != '\0') {
+      EXPECT_NE(outcome.output.find("a higher STALLOC_MEMORY_LIMIT"), std::string::npos) << outcome.output;
+    }
+
+    environment["STALLOC_LOG"] = "error";
+    EXPECT_EQ(CountOf(RunProgram({Program("full_device")}, environment).output, "out of memory on"), 0u);
+  }
+}
+
+TEST(Simulated, ARequestThatIsLargerThanTheDeviceIsSaidToBe) {
+  Environment environment = Served();
+  environment["SIMCUDA_MEMORY"] = "512MiB";
+  const Outcome outcome = RunProgram({Program("full_device"), "too-large"}, environment);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("1.00 TiB requested by cuMemAllocAsync, more than the device's 512.00 MiB in all\n"),
+            std::string::npos)
+      << outcome.output;
+  EXPECT_EQ(CountOf(outcome.output, "what would help"), 0u) << outcome.output;
+}
+
 TEST(Simulated, EveryRouteOfADriverProgram) {
   for (const char* route : {"dlsym", "four", "five"}) {
     const Outcome outcome = RunProgram({Program("driver_calls"), route}, Served());

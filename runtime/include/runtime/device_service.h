@@ -4,10 +4,12 @@
 #include <cuda.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/device_memory.h"
 #include "runtime/learner.h"
+#include "runtime/out_of_memory.h"
 #include "runtime/settings.h"
 
 namespace stalloc::runtime {
@@ -23,10 +25,12 @@ class DeviceService {
   DeviceMemory& memory() { return *memory_; }
   const DeviceMemory& memory() const { return *memory_; }
   Learner& learner() { return *learner_; }
+  OutOfMemoryReporter& out_of_memory() { return out_of_memory_; }
   CUcontext context() const { return context_; }
   CUdevice device() const { return device_; }
   const std::string& name() const { return name_; }
-  bool limited() const { return limited_; }
+  // STALLOC_MEMORY_LIMIT on this device. Where there is one, out of memory is said by stalloc and not by the driver.
+  const std::optional<std::uint64_t>& limit_bytes() const { return limit_bytes_; }
 
  private:
   DeviceService() = default;
@@ -34,7 +38,8 @@ class DeviceService {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   std::string name_;
-  bool limited_ = false;  // STALLOC_MEMORY_LIMIT is in force: its out-of-memory is ours to report
+  std::optional<std::uint64_t> limit_bytes_;
+  OutOfMemoryReporter out_of_memory_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<Learner> learner_;
 };

@@ -78,6 +78,10 @@ void Trim(int device, std::uint64_t keep_bytes) noexcept;
 // retry is worth while.
 bool ReleaseForRetry(int device) noexcept;
 
+// The driver has refused memory to somebody in this process, the retry included, and the program is about to be told.
+// `size_bytes` is 0 where it is not known; `function` is the driver's name of what was asked.
+void NoteOutOfMemory(int device, std::size_t size_bytes, const char* function) noexcept;
+
 // An allocation or free went to the driver instead (bytes as requested; 0 for a free).
 void NotePassedThrough(std::size_t size_bytes) noexcept;
 
