@@ -2,10 +2,9 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "planner/plan_file.h"
 #include "runtime/log.h"
+#include "runtime/plan_cache.h"
 #include "runtime/program_fingerprint.h"
 
 namespace stalloc::runtime {
@@ -42,17 +41,6 @@ bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
 
 }  // namespace
 
-std::string PlanPath(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal) {
-  const std::string suffix = ordinal == 0 ? "" : ".device" + std::to_string(ordinal);
-  if (!settings.plan.empty()) return settings.plan.Expand() + suffix;
-  if (!settings.plan_cache.enabled || settings.plan_cache.directory.empty() || program == 0) return {};
-  std::string device;
-  for (const char c : device_name) device += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-  char key[32];
-  std::snprintf(key, sizeof key, "%016llx", static_cast<unsigned long long>(program));
-  return settings.plan_cache.directory + "/" + key + "." + device + ".plan" + suffix;
-}
-
 std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, const Settings& settings, CUdevice device,
                                                    CUcontext context, const PeerAccess& peers, std::string* refusal) {
   std::size_t free_bytes = 0;
@@ -82,15 +70,20 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   options.device_name = service->name_;
   if (settings.planning)
     options.plan_path = PlanPath(settings, options.program, service->name_, static_cast<int>(device));
+  if (settings.plan.empty()) options.plan_cache_bytes = settings.plan_cache_size.bytes;
   const std::string path = options.plan_path;
   service->learner_ = std::make_unique<Learner>(*service->memory_, std::move(options));
+  if (!path.empty()) service->kept_plan_ = KeptPlan::kNone;
   if (!path.empty() && ::access(path.c_str(), F_OK) == 0) {
+    service->kept_plan_ = KeptPlan::kRefused;
     const auto kept = planner::ReadPlanFile(path);
     if (!kept) {
       LogWarn("the kept plan is left aside: " + kept.error().Text());
     } else if (const auto reason = service->learner_->StartFrom(*kept)) {
       LogInfo("the kept plan " + path + " is left aside: " + *reason);
     } else {
+      service->kept_plan_ = KeptPlan::kUsed;
+      NotePlanUsed(path);
       LogInfo("starting from the kept plan " + path);
     }
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "planner/plan_file.h"
 #include "runtime/log.h"
+#include "runtime/plan_cache.h"
 
 namespace stalloc::runtime {
 
@@ -221,7 +221,7 @@ bool Learner::Adopt(const Pattern& pattern) {
     kept.program = options_.program;
     kept.device = options_.device_name;
     kept.device_ordinal = static_cast<std::uint32_t>(memory_.ordinal());
-    if (const auto error = planner::WritePlanFile(options_.plan_path, kept))
+    if (const auto error = KeepPlan(options_.plan_path, kept, options_.plan_cache_bytes))
       LogWarn("the plan could not be kept: " + error->Text());
   }
   return true;

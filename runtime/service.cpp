@@ -7,38 +7,17 @@
 
 #include "runtime/call_site.h"
 #include "runtime/capture.h"
-#include "runtime/log.h"
-#include "runtime/statistics.h"
 #include "served_process.h"
 
 namespace stalloc::runtime {
 
 namespace {
 
-std::atomic<bool> g_decided{false};
-
 bool Capturing(const Process& process, StreamOrder order) noexcept {
   if (DeviceMemory::captures_in_progress.load(std::memory_order_relaxed) == 0) return false;
   if (!order) return true;  // a request without a stream while somebody captures: the driver decides
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return process.driver.cuStreamIsCapturing(*order, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-// A snapshot of everything, for the last line and the statistics file.
-Statistics Collect(Process& process) {
-  Statistics statistics;
-  for (auto& slot : process.devices) {
-    DeviceService* service = slot.load(std::memory_order_acquire);
-    if (service == nullptr) continue;
-    statistics.devices.push_back(
-        {static_cast<int>(service->device()), service->name(), FiguresOf(service->memory().Counters())});
-  }
-  statistics.passed_through_requests = process.passed_requests.load(std::memory_order_relaxed);
-  statistics.passed_through_bytes = process.passed_bytes.load(std::memory_order_relaxed);
-  const Recorder::Counts counts = process.recorder.counts();
-  statistics.trace_events = counts.delivered;
-  statistics.trace_events_dropped = counts.dropped;
-  return statistics;
 }
 
 // STALLOC_SERVE: is a request of this order to be served?
@@ -103,33 +82,6 @@ StreamOrder WaitOnHost(Process& process, CUstream stream) noexcept {
 }
 
 }  // namespace
-
-bool Start(const DriverApi& driver, const Settings& settings) noexcept {
-  if (g_decided.exchange(true)) return Started();
-  if (settings.disable) return false;
-  try {
-    SetLogLevel(settings.log);
-#define STALLOC_CHECK_MEMBER(name, required)           \
-  if (required && driver.name == nullptr) {            \
-    LogWarn("not serving: this driver has no " #name); \
-    return false;                                      \
-  }
-    STALLOC_DRIVER_FUNCTIONS(STALLOC_CHECK_MEMBER)
-#undef STALLOC_CHECK_MEMBER
-    if (settings.backing == Backing::kContiguous)
-      LogWarn("STALLOC_BACKING=contiguous is not there yet: memory is made of pages");
-    if (settings.planning) LoadUnwinder();
-    auto* process = new Process(driver, settings);
-    if (!settings.trace.empty()) process->recorder.Start(settings.trace.Expand());
-    g_process.store(process, std::memory_order_release);
-    return true;
-  } catch (const std::exception& e) {
-    LogWarn(std::string("not serving: ") + e.what());
-    return false;
-  }
-}
-
-bool Started() noexcept { return Serving() != nullptr; }
 
 Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order, CUresult* result) noexcept {
   Process* process = Serving();
@@ -260,22 +212,6 @@ void NotePassedThrough(std::size_t size_bytes) noexcept {
   if (process == nullptr || size_bytes == 0) return;
   process->passed_requests.fetch_add(1, std::memory_order_relaxed);
   process->passed_bytes.fetch_add(size_bytes, std::memory_order_relaxed);
-}
-
-void Finish() noexcept {
-  Process* process = Serving();
-  if (process == nullptr || process->finished.exchange(true)) return;
-  try {
-    process->learning.Stop();
-    process->recorder.Stop();
-    const Statistics statistics = Collect(*process);
-    if (statistics.devices.empty()) return;  // nothing was asked for
-    if (process->settings.summary) LogLine(SummaryLine(statistics));
-    if (!process->settings.stats.empty())
-      if (const auto error = WriteStatistics(statistics, process->settings.stats.Expand()))
-        LogWarn("the statistics could not be written: " + error->Text());
-  } catch (const std::exception&) {  // the program's end must not fail on its statistics
-  }
 }
 
 }  // namespace stalloc::runtime

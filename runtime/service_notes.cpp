@@ -5,6 +5,7 @@
 #include "runtime/capture.h"
 #include "runtime/log.h"
 #include "runtime/service.h"
+#include "runtime/signal_request.h"
 #include "served_process.h"
 
 namespace stalloc::runtime {
@@ -120,6 +121,7 @@ void NoteEventDestroyed(CUevent event) noexcept {
 }
 
 void NoteForkedChild() noexcept {
+  SignalRequest::ForkedChild();
   if (Process* process = g_process.load()) process->recorder.ForkedChild();
   g_forked.store(true);
 }

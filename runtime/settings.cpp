@@ -229,6 +229,17 @@ std::string SettingsHelp(int columns) {
   return help;
 }
 
+std::string SettingsManual() {
+  std::string text;
+  for (const SettingDescription& row : DescribeSettings()) {
+    text.append(".TP\n.BR ").append(row.name).append(" = \\fI").append(row.form).append("\\fR\n");
+    text.append(row.sentence);
+    if (!row.default_value.empty()) text.append(" Default: ").append(row.default_value).append(".");
+    text += '\n';
+  }
+  return text;
+}
+
 std::string SettingsMarkdown() {
   std::string table = "| variable | value | default | what it does |\n|---|---|---|---|\n";
   for (const SettingDescription& row : DescribeSettings()) {

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +24,10 @@ struct Words;
 template <>
 struct Words<LogLevel> {
   static constexpr std::string_view kList[] = {"off", "error", "warn", "info", "debug"};
+};
+template <>
+struct Words<StatsSignal> {
+  static constexpr std::string_view kList[] = {"off", "SIGUSR1", "SIGUSR2"};
 };
 template <>
 struct Words<Backing> {
@@ -81,6 +87,20 @@ double UnitBytes(std::string_view unit) {
   return std::ldexp(1.0, 10 * static_cast<int>(power + 1));
 }
 
+// A positive number and what stands behind it: "1.5 GiB", "40%".
+struct Amount {
+  double number;
+  std::string_view unit;
+};
+std::optional<Amount> AmountIn(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  Amount amount{};
+  if (!ParseNumber(text.substr(0, digits), &amount.number) || !(amount.number > 0.0)) return std::nullopt;
+  amount.unit = text.substr(digits);
+  while (!amount.unit.empty() && amount.unit.front() == ' ') amount.unit.remove_prefix(1);
+  return amount;
+}
+
 }  // namespace
 
 bool ParseSetting(std::string_view text, bool* value) {
@@ -112,19 +132,25 @@ bool ParseSetting(std::string_view text, PathPattern* value) {
 }
 
 bool ParseSetting(std::string_view text, MemoryLimit* value) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  double number = 0.0;
-  if (!ParseNumber(text.substr(0, digits), &number) || !(number > 0.0)) return false;
-  std::string_view unit = text.substr(digits);
-  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  if (unit == "%") {
-    if (number > 100.0) return false;
-    *value = MemoryLimit{.bytes = 0, .share = number / 100.0};
+  const std::optional<Amount> amount = AmountIn(text);
+  if (!amount) return false;
+  if (amount->unit == "%") {
+    if (amount->number > 100.0) return false;
+    *value = MemoryLimit{.bytes = 0, .share = amount->number / 100.0};
     return true;
   }
-  const double bytes = number * UnitBytes(unit);
+  ByteSize size;
+  if (!ParseSetting(text, &size)) return false;
+  *value = MemoryLimit{.bytes = size.bytes, .share = 0.0};
+  return true;
+}
+
+bool ParseSetting(std::string_view text, ByteSize* value) {
+  const std::optional<Amount> amount = AmountIn(text);
+  if (!amount) return false;
+  const double bytes = amount->number * UnitBytes(amount->unit);
   if (!(bytes >= 1.0) || bytes >= std::ldexp(1.0, 63)) return false;
-  *value = MemoryLimit{.bytes = static_cast<std::uint64_t>(bytes), .share = 0.0};
+  *value = ByteSize{static_cast<std::uint64_t>(bytes)};
   return true;
 }
 
@@ -140,6 +166,7 @@ bool ParseSetting(std::string_view text, PlanCache* value) {
   return true;
 }
 
+bool ParseSetting(std::string_view text, StatsSignal* value) { return ParseWord(text, value); }
 bool ParseSetting(std::string_view text, LogLevel* value) { return ParseWord(text, value); }
 bool ParseSetting(std::string_view text, Backing* value) { return ParseWord(text, value); }
 bool ParseSetting(std::string_view text, Serve* value) { return ParseWord(text, value); }
@@ -167,6 +194,15 @@ std::string FormatSetting(const PlanCache& value) {
   return value.directory.empty() ? "on" : value.directory;
 }
 
+std::string FormatSetting(const ByteSize& value) {
+  static constexpr const char* kUnits[] = {"", "KiB", "MiB", "GiB", "TiB"};
+  std::uint64_t number = value.bytes;
+  std::size_t unit = 0;
+  for (; number != 0 && number % 1024 == 0 && unit + 1 < std::size(kUnits); ++unit) number /= 1024;
+  return std::to_string(number) + kUnits[unit];
+}
+
+std::string FormatSetting(StatsSignal value) { return WordOf(value); }
 std::string FormatSetting(LogLevel value) { return WordOf(value); }
 std::string FormatSetting(Backing value) { return WordOf(value); }
 std::string FormatSetting(Serve value) { return WordOf(value); }
@@ -175,6 +211,8 @@ std::string SettingForm(bool) { return "0|1"; }
 std::string SettingForm(const PathPattern&) { return "FILE"; }
 std::string SettingForm(const MemoryLimit&) { return "SIZE|PERCENT%"; }
 std::string SettingForm(const PlanCache&) { return "on|off|DIRECTORY"; }
+std::string SettingForm(const ByteSize&) { return "SIZE"; }
+std::string SettingForm(StatsSignal) { return AllWords<StatsSignal>(); }
 std::string SettingForm(LogLevel) { return AllWords<LogLevel>(); }
 std::string SettingForm(Backing) { return AllWords<Backing>(); }
 std::string SettingForm(Serve) { return AllWords<Serve>(); }

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "planner/whole_file.h"
-#include "runtime/device_memory.h"
 #include "runtime/figure_text.h"
 #include "runtime/process_identity.h"
 #include "runtime/program_fingerprint.h"
@@ -45,15 +44,129 @@ Json ProcessJson(const Statistics& statistics) {
   return json;
 }
 
+Json Named(const IterationLog::Totals& spent) {
+  return {{"requests", spent.requests},
+          {"planned_requests", spent.planned},
+          {"map_calls", spent.map_calls},
+          {"map_us", spent.map_ns / 1000},
+          {"waits_inserted", spent.waits}};
+}
+
+const char* NameOf(PlanStatus::State state) {
+  switch (state) {
+    case PlanStatus::State::kOff:
+      return "off";
+    case PlanStatus::State::kWatching:
+      return "watching";
+    case PlanStatus::State::kWaiting:
+      return "waiting";
+    case PlanStatus::State::kOnTrial:
+      return "on trial";
+    case PlanStatus::State::kSettled:
+      return "settled";
+    case PlanStatus::State::kLeftAlone:
+      return "left alone";
+  }
+  return "";
+}
+
+Json NameOf(PlanStatus::Reason reason) {
+  switch (reason) {
+    case PlanStatus::Reason::kNone:
+      return nullptr;
+    case PlanStatus::Reason::kNoIteration:
+      return "no iteration";
+    case PlanStatus::Reason::kIterationsDiffer:
+      return "iterations differ";
+  }
+  return nullptr;
+}
+
+const char* NameOf(DeviceService::KeptPlan kept) {
+  switch (kept) {
+    case DeviceService::KeptPlan::kNotLookedFor:
+      return "not looked for";
+    case DeviceService::KeptPlan::kNone:
+      return "none";
+    case DeviceService::KeptPlan::kUsed:
+      return "used";
+    case DeviceService::KeptPlan::kRefused:
+      return "refused";
+  }
+  return "";
+}
+
+Json PlanJson(const DeviceStatistics& device) {
+  const PlanStatus& plan = device.plan;
+  return {{"state", NameOf(plan.state)},
+          {"reason", NameOf(plan.reason)},
+          {"kept", NameOf(device.kept_plan)},
+          {"method", plan.method.empty() ? Json(nullptr) : Json(plan.method)},
+          {"period", plan.period},
+          {"requests", plan.requests},
+          {"planned_requests", plan.planned_requests}};
+}
+
+Json DeviceJson(const DeviceStatistics& device) {
+  Json json;
+  json["ordinal"] = device.ordinal;
+  json["name"] = device.name;
+  json.update(JsonOf(device.figures));
+  json["limit_bytes"] = device.limit_bytes ? Json(*device.limit_bytes) : Json(nullptr);
+  json["plan"] = PlanJson(device);
+  json["last_iterations"] = Json::array();
+  device.iterations.VisitLast([&](const IterationLog::Iteration& iteration) {
+    Json entry = {{"number", iteration.number}};
+    entry.update(Named(iteration.spent));
+    json["last_iterations"].push_back(std::move(entry));
+  });
+  json["after_warm_up"] = nullptr;
+  if (device.iterations.warm_from() != 0) {
+    json["after_warm_up"] = {{"from_iteration", device.iterations.warm_from()}};
+    json["after_warm_up"].update(Named(device.after_warm_up));
+  }
+  return json;
+}
+
 std::string Text(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof(text), format, value);
   return text;
 }
 
+// Why most requests had no planned place, of the device with most of them, in a few words.
+std::string WhyOnline(const Statistics& statistics) {
+  // Fewer than this are fewer than two iterations of anything that trains.
+  constexpr std::uint64_t kTooFew = 256;
+  const auto device = std::max_element(
+      statistics.devices.begin(), statistics.devices.end(),
+      [](const auto& a, const auto& b) { return a.figures.online_requests < b.figures.online_requests; });
+  const DeviceFigures& figures = device->figures;
+  switch (device->plan.state) {
+    case PlanStatus::State::kOff:
+      return "planning is off";
+    case PlanStatus::State::kWaiting:
+      return "the run ended before its plan came into force";
+    case PlanStatus::State::kOnTrial:
+    case PlanStatus::State::kSettled:
+      if (figures.slot_busy * 2 > figures.online_requests) return "planned places were still in use";
+      if (figures.matched_requests * 2 < figures.planned_requests + figures.online_requests)
+        return "the plan came late in the run";
+      return "many requests of an iteration have no planned place";
+    case PlanStatus::State::kWatching:
+    case PlanStatus::State::kLeftAlone:
+      break;
+  }
+  if (device->plan.reason == PlanStatus::Reason::kIterationsDiffer) return "iterations differ too much";
+  return figures.planned_requests + figures.online_requests < kTooFew ? "too few requests to learn from"
+                                                                      : "no repeating iteration was found";
+}
+
 }  // namespace
 
-DeviceFigures FiguresOf(const MemoryCounters& counters) {
+DeviceFigures FiguresOf(const MemorySnapshot& memory) {
+  const MemoryCounters& counters = memory.counters;
+  const IdleMemory& idle = memory.idle;
   DeviceFigures figures;
 #define STALLOC_DEVICE_FIGURE(member, value, sentence) figures.member = value;
 #define STALLOC_PROCESS_FIGURE(member, sentence)
@@ -61,6 +174,23 @@ DeviceFigures FiguresOf(const MemoryCounters& counters) {
 #undef STALLOC_DEVICE_FIGURE
 #undef STALLOC_PROCESS_FIGURE
   return figures;
+}
+
+DeviceStatistics StatisticsOf(const DeviceService& service) {
+  const MemorySnapshot memory = service.memory().Snapshot();
+  const IterationLog::Totals now = {.requests = memory.counters.planned_requests + memory.counters.online_requests,
+                                    .planned = memory.counters.planned_requests,
+                                    .map_calls = memory.counters.map_calls,
+                                    .map_ns = memory.counters.map_ns,
+                                    .waits = memory.counters.waits_inserted};
+  return {.ordinal = static_cast<int>(service.device()),
+          .name = service.name(),
+          .figures = FiguresOf(memory),
+          .limit_bytes = service.limit_bytes(),
+          .iterations = memory.iterations,
+          .after_warm_up = now - memory.iterations.warm(),
+          .plan = service.learner().status(),
+          .kept_plan = service.kept_plan()};
 }
 
 DeviceFigures Statistics::Total() const {
@@ -92,6 +222,8 @@ std::string SummaryLine(const Statistics& statistics) {
   if (served > 0) line += " (" + ShareText(total.planned_requests, served) + ")";
   line += " planned, " + std::to_string(total.online_requests) + " online, " +
           std::to_string(statistics.passed_through_requests) + " passed through";
+  if (total.planned_requests * 2 < served)
+    line += (total.planned_requests == 0 ? "; not planned: " : "; mostly online: ") + WhyOnline(statistics);
   if (total.out_of_memory > 0) line += "; out of memory " + std::to_string(total.out_of_memory) + " times";
   return line;
 }
@@ -104,14 +236,20 @@ std::string StatisticsJson(const Statistics& statistics) {
   json["total"] = JsonOf(statistics.Total());
   json["devices"] = Json::array();
   for (const DeviceStatistics& device : statistics.devices) {
-    Json entry;
-    entry["ordinal"] = device.ordinal;
-    entry["name"] = device.name;
-    entry.update(JsonOf(device.figures));
-    json["devices"].push_back(std::move(entry));
+    json["devices"].push_back(DeviceJson(device));
   }
   // A device's or a host's name in some other encoding must not cost the file.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string FiguresManual() {
+  std::string text;
+#define STALLOC_DEVICE_FIGURE(member, value, sentence) text.append(".TP\n.B " #member "\n" sentence "\n");
+#define STALLOC_PROCESS_FIGURE(member, sentence) text.append(".TP\n.B " #member "\n" sentence " (of the process)\n");
+#include "runtime/statistics.def"
+#undef STALLOC_DEVICE_FIGURE
+#undef STALLOC_PROCESS_FIGURE
+  return text;
 }
 
 std::optional<planner::FileError> WriteStatistics(const Statistics& statistics, const std::string& path) {

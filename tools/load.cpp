@@ -6,9 +6,11 @@
 #include <fstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "planner/plan_file.h"
 #include "planner/trace_file.h"
+#include "planner/whole_file.h"
 #include "tools/steps.h"
 
 namespace stalloc::tools {
@@ -39,6 +41,29 @@ planner::Trace ReadOwnTrace(const std::string& path, TraceEnd end) {
   return trace;
 }
 
+// Only what `stalloc show` relies on is checked; members that a later version has added are let be.
+StatisticsFile ReadStatistics(const std::string& path) {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  const std::vector<std::byte> bytes = Take(planner::ReadWholeFile(path, kMostBytes));
+  const auto bad = [&](const std::string& why) { return Failure(ExitCode::kBadInput, path + ": " + why); };
+  StatisticsFile file;
+  try {
+    const auto* const begin = reinterpret_cast<const char*>(bytes.data());
+    file.json = nlohmann::ordered_json::parse(begin, begin + bytes.size());
+    if (file.json.at("format") != "stalloc-statistics") throw bad("JSON, but not stalloc's statistics");
+    if (file.json.at("version") != 1)
+      throw bad("statistics of version " + file.json.at("version").dump() + "; this command knows version 1");
+    for (const char* part : {"process", "total"})
+      if (!file.json.at(part).is_object()) throw bad(std::string("\"") + part + "\" is not an object");
+    if (!file.json.at("devices").is_array()) throw bad("\"devices\" is not an array");
+    for (const auto& device : file.json.at("devices"))
+      if (!device.is_object()) throw bad("\"devices\" holds what is no object");
+  } catch (const nlohmann::json::exception& error) {
+    throw bad(error.what());
+  }
+  return file;
+}
+
 }  // namespace
 
 void Throw(const planner::FileError& error) {
@@ -54,13 +79,14 @@ LoadedFile Load(const std::string& path, TraceEnd end) {
   const Head head = ReadHead(path);
   if (StartsWith(head, planner::kTraceBlockMagic)) return {"trace", ReadOwnTrace(path, end)};
   if (StartsWith(head, planner::kPlanFileMagic)) return {"plan", Take(planner::ReadPlanFile(path))};
+  if (head.front() == '{') return {"statistics", ReadStatistics(path)};
   switch (Take(planner::DetectCsv(path))) {
     case planner::CsvKind::kEvents:
       return {"event CSV", Take(planner::ReadEventCsv(path))};
     case planner::CsvKind::kLifetimes:
       return {"lifetime CSV", Take(planner::ReadLifetimeCsv(path))};
   }
-  throw Failure(ExitCode::kBadInput, path + ": neither a trace, a plan nor a CSV of events or lifetimes");
+  throw Failure(ExitCode::kBadInput, path + ": neither a trace, a plan, statistics nor a CSV of events or lifetimes");
 }
 
 planner::Trace LoadTrace(const std::string& path, TraceEnd end) {

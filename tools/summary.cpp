@@ -114,6 +114,8 @@ bool IsTable(const ordered_json& value) { return value.is_array() && !value.empt
 
 std::string CellText(const std::string& key, const ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return "-";
+  if (value.is_number_float() && key == "fragmentation") return Format("%.2f %%", 100.0 * value.get<double>());
   if (!value.is_number_unsigned()) return value.dump();
   if (key.ends_with("bytes")) return HumanBytes(value.get<std::uint64_t>());
   return Grouped(value.get<std::uint64_t>());
@@ -190,7 +192,8 @@ std::string SummaryText(const ordered_json& summary) {
   for (const auto& figure : summary.items()) {
     if (figure.value().is_array()) continue;
     text += figure.key() + std::string(width - figure.key().size() + 2, ' ') + CellText(figure.key(), figure.value());
-    if (figure.key().ends_with("bytes")) text += "  (" + Grouped(figure.value().get<std::uint64_t>()) + " bytes)";
+    if (figure.key().ends_with("bytes") && figure.value().is_number_unsigned())
+      text += "  (" + Grouped(figure.value().get<std::uint64_t>()) + " bytes)";
     text += "\n";
   }
   for (const auto& figure : summary.items()) {

@@ -1,4 +1,4 @@
-// stalloc show: what a trace, a plan or a table of lifetimes holds.
+// stalloc show: what a trace, a plan, statistics or a table of lifetimes hold.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -32,9 +32,9 @@ ExitCode Run(const ShowOptions& options) {
 }  // namespace
 
 void AddShowVerb(CLI::App& app, int* exit_code) {
-  CLI::App* verb = app.add_subcommand("show", "Print what a trace, a plan or a CSV file holds");
+  CLI::App* verb = app.add_subcommand("show", "Print what a trace, a plan, a statistics file or a CSV file holds");
   const auto options = std::make_shared<ShowOptions>();
-  verb->add_option("FILE", options->input, "A trace, a plan, or a CSV of events or lifetimes; gzip too")
+  verb->add_option("FILE", options->input, "A trace, a plan, statistics, or a CSV of events or lifetimes; gzip too")
       ->required()
       ->type_name("");
   verb->add_flag("--salvage", options->salvage, "Read a trace whose end is cut off as far as it is whole");

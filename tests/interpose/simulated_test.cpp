@@ -131,6 +131,29 @@ TEST(Simulated, ARequestThatIsLargerThanTheDeviceIsSaidToBe) {
   EXPECT_EQ(CountOf(outcome.output, "what would help"), 0u) << outcome.output;
 }
 
+// The program signals itself: without a handler of its own it gets a line, with one stalloc keeps out of the way.
+TEST(Simulated, StatisticsOnASignal) {
+  Environment environment = Served();
+  environment["STALLOC_STATS_SIGNAL"] = "SIGUSR2";
+  const Outcome asked = RunProgram({Program("signalled")}, environment);
+  EXPECT_EQ(asked.exit_code, 0) << asked.output;
+  EXPECT_EQ(CountOf(asked.output, "peak live"), 2u) << asked.output;
+  EXPECT_NE(asked.output.find("planned, 1 online"), std::string::npos) << "the line in between: " << asked.output;
+
+  const Outcome handled = RunProgram({Program("signalled"), "handled"}, environment);
+  EXPECT_EQ(handled.exit_code, 0) << handled.output;
+  EXPECT_EQ(CountOf(handled.output, "peak live"), 1u) << handled.output;
+  EXPECT_EQ(CountOf(handled.output, "STALLOC_STATS_SIGNAL has no effect"), 1u) << handled.output;
+
+  const Outcome replaced = RunProgram({Program("signalled"), "replaced"}, environment);
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.output;
+  EXPECT_EQ(CountOf(replaced.output, "peak live"), 1u) << replaced.output;
+
+  // A forked child ends by the signal, as it would without stalloc; and without the setting so does the program.
+  EXPECT_EQ(RunProgram({Program("signalled"), "forked"}, environment).exit_code, 0);
+  EXPECT_EQ(RunProgram({Program("signalled")}, Served()).exit_code, 128 + 12);
+}
+
 TEST(Simulated, EveryRouteOfADriverProgram) {
   for (const char* route : {"dlsym", "four", "five"}) {
     const Outcome outcome = RunProgram({Program("driver_calls"), route}, Served());

@@ -50,6 +50,17 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   EXPECT_EQ(loaded.settings.plan_cache, (PlanCache{true, "/home/someone/.cache/stalloc"}));
 }
 
+TEST(Settings, SizesAndSignals) {
+  Loaded loaded = Load({"STALLOC_PLAN_CACHE_SIZE=1.5GiB", "STALLOC_STATS_SIGNAL=sigusr2"});
+  EXPECT_TRUE(loaded.warnings.empty());
+  EXPECT_EQ(loaded.settings.plan_cache_size.bytes, std::uint64_t{3} << 29);
+  EXPECT_EQ(loaded.settings.stats_signal, StatsSignal::kUser2);
+  loaded = Load({"STALLOC_PLAN_CACHE_SIZE=40%"});
+  ExpectOneWarning(loaded, "STALLOC_PLAN_CACHE_SIZE", "40%");
+  EXPECT_NE(loaded.warnings[0].find("256MiB"), std::string::npos) << loaded.warnings[0];
+  ExpectOneWarning(Load({"STALLOC_STATS_SIGNAL=SIGKILL"}), "STALLOC_STATS_SIGNAL", "SIGKILL");
+}
+
 TEST(Settings, ANullBlockIsAnEmptyOne) {
   std::vector<std::string> warnings;
   EXPECT_TRUE(LoadSettings(nullptr, &warnings).planning);

@@ -9,8 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "runtime/device_memory.h"
-
 namespace stalloc::runtime {
 namespace {
 
@@ -18,26 +16,31 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 Statistics Example() {
   Statistics statistics;
-  MemoryCounters counters;
+  MemorySnapshot memory;
+  MemoryCounters& counters = memory.counters;
   counters.peak_live_bytes = 10 * kGiB;
   counters.peak_reserved_bytes = 10 * kGiB + kGiB / 16;
   counters.planned_requests = 999;
   counters.online_requests = 1;
   counters.map_ns = 1234567;
-  statistics.devices.push_back({0, "Device \"A\" \xff", FiguresOf(counters)});
+  memory.idle.view_bytes = 77;
+  statistics.devices.push_back({.ordinal = 0, .name = "Device \"A\" \xff", .figures = FiguresOf(memory)});
   statistics.passed_through_requests = 12;
   return statistics;
 }
 
 // Every figure of the table is carried over from the counters that the memory keeps.
 TEST(Statistics, FiguresComeFromTheCounters) {
-  MemoryCounters counters;
-  EXPECT_EQ(FiguresOf(counters), DeviceFigures{});
+  MemorySnapshot memory;
+  MemoryCounters& counters = memory.counters;
+  EXPECT_EQ(FiguresOf(memory), DeviceFigures{});
+  memory.idle.remainder_bytes = 5;
   counters.live_bytes = 1;
   counters.out_of_memory = 2;
   counters.map_ns = 3999;
   counters.iterations = 4;
-  const DeviceFigures figures = FiguresOf(counters);
+  const DeviceFigures figures = FiguresOf(memory);
+  EXPECT_EQ(figures.idle_remainder_bytes, 5U);
   EXPECT_EQ(figures.live_bytes, 1U);
   EXPECT_EQ(figures.out_of_memory, 2U);
   EXPECT_EQ(figures.map_us, 3U);
@@ -65,6 +68,66 @@ TEST(Statistics, OnlyAllOfThemAreAHundredPerCent) {
   EXPECT_NE(SummaryLine(statistics).find("(99.9 %)"), std::string::npos);
   statistics.devices[0].figures.online_requests = 0;
   EXPECT_NE(SummaryLine(statistics).find("(100 %)"), std::string::npos);
+}
+
+// What a user is told who wonders why nothing was planned.
+TEST(Statistics, TheSummaryLineSaysWhyLittleWasPlanned) {
+  using State = PlanStatus::State;
+  using Reason = PlanStatus::Reason;
+  const auto end_of_line = [](std::uint64_t planned, std::uint64_t online, PlanStatus plan) {
+    Statistics statistics;
+    DeviceStatistics& device = statistics.devices.emplace_back();
+    device.figures.planned_requests = planned;
+    device.figures.online_requests = online;
+    device.figures.matched_requests = planned;
+    device.plan = std::move(plan);
+    const std::string line = SummaryLine(statistics);
+    return line.substr(line.find("passed through") + 14);
+  };
+  EXPECT_EQ(end_of_line(0, 3, {.state = State::kWatching}), "; not planned: too few requests to learn from");
+  EXPECT_EQ(end_of_line(0, 9000, {.state = State::kWatching}), "; not planned: no repeating iteration was found");
+  EXPECT_EQ(end_of_line(0, 9000, {.state = State::kLeftAlone, .reason = Reason::kIterationsDiffer}),
+            "; not planned: iterations differ too much");
+  EXPECT_EQ(end_of_line(0, 9000, {.state = State::kOff}), "; not planned: planning is off");
+  EXPECT_EQ(end_of_line(0, 9000, {.state = State::kWaiting}),
+            "; not planned: the run ended before its plan came into force");
+  EXPECT_EQ(end_of_line(1000, 9000, {.state = State::kOnTrial}), "; mostly online: the plan came late in the run");
+  EXPECT_EQ(end_of_line(9000, 1000, {.state = State::kSettled}), "");
+  EXPECT_EQ(end_of_line(0, 0, {}), "");
+}
+
+TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
+  Statistics statistics = Example();
+  DeviceStatistics& device = statistics.devices[0];
+  nlohmann::json json = nlohmann::json::parse(StatisticsJson(statistics))["devices"][0];
+  EXPECT_TRUE(json["limit_bytes"].is_null());
+  EXPECT_TRUE(json["plan"]["method"].is_null());
+  EXPECT_EQ(json["plan"]["state"], "watching");
+  EXPECT_EQ(json["plan"]["kept"], "not looked for");
+  EXPECT_TRUE(json["last_iterations"].empty());
+  EXPECT_TRUE(json["after_warm_up"].is_null());
+
+  device.limit_bytes = 123;
+  device.kept_plan = DeviceService::KeptPlan::kUsed;
+  device.plan = {.state = PlanStatus::State::kSettled,
+                 .from_kept = true,
+                 .method = "runs",
+                 .period = 200,
+                 .requests = 100,
+                 .planned_requests = 99};
+  for (std::uint64_t i = 1; i <= 6; ++i)
+    device.iterations.Boundary({.requests = 100 * i, .planned = 90 * i, .map_calls = 7, .map_ns = 8000, .waits = i},
+                               100);
+  device.after_warm_up = {.requests = 200, .planned = 180, .map_calls = 0, .map_ns = 0, .waits = 2};
+  json = nlohmann::json::parse(StatisticsJson(statistics))["devices"][0];
+  EXPECT_EQ(json["limit_bytes"], 123);
+  EXPECT_EQ(json["plan"], nlohmann::json::parse(R"({"state": "settled", "reason": null, "kept": "used",
+      "method": "runs", "period": 200, "requests": 100, "planned_requests": 99})"));
+  ASSERT_EQ(json["last_iterations"].size(), 5U);
+  EXPECT_EQ(json["last_iterations"][4], nlohmann::json::parse(R"({"number": 6, "requests": 100,
+      "planned_requests": 90, "map_calls": 0, "map_us": 0, "waits_inserted": 1})"));
+  EXPECT_EQ(json["after_warm_up"], nlohmann::json::parse(R"({"from_iteration": 5, "requests": 200,
+      "planned_requests": 180, "map_calls": 0, "map_us": 0, "waits_inserted": 2})"));
 }
 
 TEST(Statistics, FragmentationStaysInItsRange) {

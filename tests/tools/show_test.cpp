@@ -74,5 +74,25 @@ TEST_F(ShowVerb, TextSaysTheSame) {
   EXPECT_NE(ended.output.find("peak_live_bytes    700 B"), std::string::npos) << ended.output;
 }
 
+TEST_F(ShowVerb, StatisticsThatItDoesNotKnowAreRefusedWithTheReason) {
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"{", "parse error"},
+      {"{}", "format"},
+      {R"({"format": "somebody's"})", "not stalloc's statistics"},
+      {R"({"format": "stalloc-statistics", "version": 9})", "version 9"},
+      {R"({"format": "stalloc-statistics", "version": 1, "process": 3})", "process"},
+      {R"({"format": "stalloc-statistics", "version": 1, "process": {}, "total": {}, "devices": [7]})", "devices"},
+  };
+  for (const auto& [content, reason] : files) {
+    const Ended ended = RunStalloc({"show", Write("bad.json", content)});
+    EXPECT_EQ(ended.exit_code, 3) << content;
+    EXPECT_NE(ended.errors.find("bad.json"), std::string::npos) << ended.errors;
+    EXPECT_NE(ended.errors.find(reason), std::string::npos) << ended.errors;
+  }
+  const std::string least =
+      R"({"format": "stalloc-statistics", "version": 1, "process": {}, "total": {}, "devices": [{}]})";
+  EXPECT_EQ(RunStalloc({"show", Write("least.json", least)}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace stalloc::tools

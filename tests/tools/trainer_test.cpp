@@ -46,6 +46,54 @@ TEST_F(Trainer, IsPlannedAndHoldsLessAndComputesTheSame) {
   EXPECT_EQ(total.at("peak_live_bytes"), with.at("live_bytes"));
 }
 
+// The statistics are whole, agree with themselves, and can be shown.
+TEST_F(Trainer, ItsStatisticsTellOfEveryIteration) {
+  const std::string plan = "--plan=" + Path("kept.plan");
+  ASSERT_EQ(Preloaded(Path("first.json"), {plan, "--memory-limit=30GiB"}).exit_code, 0);
+  const json first = json::parse(Read(Path("first.json"))).at("devices")[0];
+  EXPECT_EQ(first.at("limit_bytes"), std::uint64_t{30} << 30);
+  EXPECT_EQ(first.at("plan").at("kept"), "none");
+  EXPECT_TRUE(first.at("plan").at("method").is_string());
+  EXPECT_GT(first.at("plan").at("planned_requests"), 1000);
+  EXPECT_LE(first.at("plan").at("planned_requests"), first.at("plan").at("requests"));
+  EXPECT_NEAR(first.at("iterations").get<int>(), 20, 1);
+  const json& iterations = first.at("last_iterations");
+  ASSERT_GT(iterations.size(), 3u);
+  for (std::size_t i = 1; i < iterations.size(); ++i) {
+    EXPECT_EQ(iterations[i].at("number"), iterations[i - 1].at("number").get<int>() + 1);
+    EXPECT_EQ(iterations[i].at("requests"), first.at("plan").at("requests"));
+  }
+  EXPECT_GE(first.at("after_warm_up").at("from_iteration"), 5);
+  EXPECT_LE(first.at("after_warm_up").at("map_calls"), first.at("map_calls"));
+  EXPECT_EQ(first.at("idle_usable_bytes").get<std::uint64_t>() + first.at("idle_ordered_bytes").get<std::uint64_t>() +
+                first.at("idle_remainder_bytes").get<std::uint64_t>() +
+                first.at("idle_view_bytes").get<std::uint64_t>() + first.at("live_bytes").get<std::uint64_t>(),
+            first.at("reserved_bytes"));
+
+  ASSERT_EQ(Preloaded(Path("second.json"), {plan}, "3").exit_code, 0);
+  const json second = json::parse(Read(Path("second.json"))).at("devices")[0];
+  EXPECT_EQ(second.at("plan").at("kept"), "used");
+
+  const Ended shown = RunStalloc({"show", Path("first.json")});
+  EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+  for (const char* part : {"fragmentation", "last_iterations\n", "after_warm_up\n", "Simulated CUDA device"})
+    EXPECT_NE(shown.output.find(part), std::string::npos) << part << "\n" << shown.output;
+  EXPECT_EQ(json::parse(RunStalloc({"show", Path("first.json"), "--json"}).output).at("planned_requests"),
+            first.at("planned_requests"));
+}
+
+// A plan cache that is not there yet is made, and what it holds is found by the next run.
+TEST_F(Trainer, ThePlanCacheIsFoundAgain) {
+  const std::string cache = "--plan-cache=" + Path("cache/of/plans");
+  for (const char* expected : {"none", "used"}) {
+    const Ended ended =
+        RunStalloc({"run", cache, "--stats=" + Path("stats.json"), "--", STALLOC_SIMTRAINER, "20"}, {Libraries()});
+    ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_EQ(ended.errors.find("could not be kept"), std::string::npos) << ended.errors;
+    EXPECT_EQ(json::parse(Read(Path("stats.json"))).at("devices")[0].at("plan").at("kept"), expected);
+  }
+}
+
 // Three steps are too few to learn anything in: what is planned in them comes from the plan that was kept.
 TEST_F(Trainer, ASecondRunIsServedFromItsPlanFromTheStart) {
   const std::string plan = "--plan=" + Path("kept.plan");

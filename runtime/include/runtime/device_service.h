@@ -25,6 +25,10 @@ class DeviceService {
   DeviceMemory& memory() { return *memory_; }
   const DeviceMemory& memory() const { return *memory_; }
   Learner& learner() { return *learner_; }
+  const Learner& learner() const { return *learner_; }
+  // What became of the plan that an earlier run had kept.
+  enum class KeptPlan : std::uint8_t { kNotLookedFor, kNone, kUsed, kRefused };
+  KeptPlan kept_plan() const { return kept_plan_; }
   OutOfMemoryReporter& out_of_memory() { return out_of_memory_; }
   CUcontext context() const { return context_; }
   CUdevice device() const { return device_; }
@@ -37,14 +41,12 @@ class DeviceService {
 
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
+  KeptPlan kept_plan_ = KeptPlan::kNotLookedFor;
   std::string name_;
   std::optional<std::uint64_t> limit_bytes_;
   OutOfMemoryReporter out_of_memory_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<Learner> learner_;
 };
-
-// Where the plan of a device is kept: the file that the settings name, or one in the plan cache. Empty: nowhere.
-std::string PlanPath(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal);
 
 }  // namespace stalloc::runtime

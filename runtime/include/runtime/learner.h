@@ -27,10 +27,11 @@ class Learner {
  public:
   struct Options {
     bool planning = true;
-    int deadline_ms = 40;        // for this run's plan, which the next iteration waits for
-    int kept_deadline_ms = 500;  // for the next run's
-    std::uint64_t program = 0;   // fingerprint, written into kept plans
-    std::string plan_path;       // where the plan is kept; empty: nowhere
+    int deadline_ms = 40;                // for this run's plan, which the next iteration waits for
+    int kept_deadline_ms = 500;          // for the next run's
+    std::uint64_t program = 0;           // fingerprint, written into kept plans
+    std::string plan_path;               // where the plan is kept; empty: nowhere
+    std::uint64_t plan_cache_bytes = 0;  // of the plan cache, if that is where it is kept; otherwise 0
     std::string device_name;
   };
 

@@ -1,10 +1,11 @@
-// The out-of-memory report: what a program is told on standard error when it is about to see CUDA's out-of-memory error.
+// The out-of-memory report: what a program is told on standard error when it is about to see CUDA's out-of-memory
+// error.
 //
 // It comes after everything was tried: idle pages given back or stitched together, after a synchronisation where order
 // permits one. Only whole pages that nothing lives in can be moved; a live block stays where its pointer points.
 //
-// Off the serving path: a request that fails takes a snapshot, asks the driver what is free, formats and writes, with no
-// lock held meanwhile but the snapshot's own.
+// Off the serving path: a request that fails takes a snapshot, asks the driver what is free, formats and writes, with
+// no lock held meanwhile but the snapshot's own.
 #pragma once
 
 #include <chrono>

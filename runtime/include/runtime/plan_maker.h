@@ -24,9 +24,9 @@ struct PlanRequest {
 
 struct MadePlan {
   std::shared_ptr<PlanInForce> in_force;
-  std::string report;                 // one sentence for the log
-  std::string method;                 // how the slots were found
-  std::size_t planned_requests = 0;   // those that have one
+  std::string report;                // one sentence for the log
+  std::string method;                // how the slots were found
+  std::size_t planned_requests = 0;  // those that have one
 };
 
 // The plan for this run, around the blocks that cannot move.

@@ -15,13 +15,13 @@ struct PlanStatus {
     kSettled,    // a plan is in force and does well
     kLeftAlone,  // no plan: served online
   };
-  enum class Reason : std::uint8_t { kNone, kNoIteration, kIterationsDiffer, kSeveralStreams };
+  enum class Reason : std::uint8_t { kNone, kNoIteration, kIterationsDiffer };
 
   State state = State::kWatching;
   Reason reason = Reason::kNone;  // why there is no plan, as far as is known
   bool from_kept = false;         // the process began with a kept plan
   // Of the newest plan, if there has been one:
-  std::string method;                  // how its slots were found
+  std::string method{};                // how its slots were found
   std::int64_t period = 0;             // of an iteration, in requests and frees
   std::uint64_t requests = 0;          // of an iteration
   std::uint64_t planned_requests = 0;  // those with a slot

@@ -44,6 +44,14 @@ struct PlanCache {
   friend bool operator==(const PlanCache&, const PlanCache&) = default;
 };
 
+// A size in bytes that is always there.
+struct ByteSize {
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const ByteSize&, const ByteSize&) = default;
+};
+
+enum class StatsSignal : std::uint8_t { kOff, kUser1, kUser2 };
 enum class Backing : std::uint8_t { kPages, kContiguous };
 enum class Serve : std::uint8_t { kAuto, kAsync, kAll };
 
@@ -76,5 +84,7 @@ std::vector<SettingDescription> DescribeSettings();
 std::string SettingsHelp(int columns = 100);
 // The table in Markdown, for the README.
 std::string SettingsMarkdown();
+// The table as roff, for the manual page.
+std::string SettingsManual();
 
 }  // namespace stalloc::runtime

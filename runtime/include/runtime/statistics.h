@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "planner/result.h"
+#include "runtime/device_memory.h"
+#include "runtime/device_service.h"
+#include "runtime/iteration_log.h"
+#include "runtime/plan_status.h"
 
 namespace stalloc::runtime {
-
-struct MemoryCounters;
 
 struct DeviceFigures {
 #define STALLOC_DEVICE_FIGURE(member, value, sentence) std::uint64_t member = 0;
@@ -25,13 +27,19 @@ struct DeviceFigures {
   friend bool operator==(const DeviceFigures&, const DeviceFigures&) = default;
 };
 
-DeviceFigures FiguresOf(const MemoryCounters& counters);
+DeviceFigures FiguresOf(const MemorySnapshot& memory);
 
 struct DeviceStatistics {
   int ordinal = 0;
   std::string name;
   DeviceFigures figures;
+  std::optional<std::uint64_t> limit_bytes{};
+  IterationLog iterations{};
+  IterationLog::Totals after_warm_up{};  // spent since iterations.warm_from() began
+  PlanStatus plan{};
+  DeviceService::KeptPlan kept_plan = DeviceService::KeptPlan::kNotLookedFor;
 };
+DeviceStatistics StatisticsOf(const DeviceService& service);
 
 struct Statistics {
   std::vector<DeviceStatistics> devices;  // those that served anything
@@ -48,16 +56,32 @@ struct Statistics {
 // 1 - peak live / peak reserved, in [0, 1]; 0 if nothing was held.
 double Fragmentation(const DeviceFigures& figures);
 
-// The line that ends a served process, without the log's head:
-//   peak live 13.42 GiB, peak reserved 13.47 GiB, fragmentation 0.37 %; requests: 98.1 % served planned ...
-// with the counts behind. Of all devices together.
+// The line that ends a served process, without the log's head, of all devices together:
+//   peak live 13.42 GiB, peak reserved 13.47 GiB, fragmentation 0.37 %; requests: 31042 (97.1 %) planned, ...
+// Where little was planned, it ends with the reason.
 std::string SummaryLine(const Statistics& statistics);
 
-// The statistics as JSON, format "stalloc-statistics", version 1:
-//   {"format", "version", "process": {"pid", "host", "rank" or null, "program": "16 hex digits", process figures},
-//    "total": {device figures, "fragmentation"}, "devices": [{"ordinal", "name", device figures, "fragmentation"}]}
-// A later version may add members; it does not change what these mean.
+// The statistics as JSON, format "stalloc-statistics", version 1. A later version may add members; it does not change
+// what these mean. Figures are 64-bit counts, named and explained in statistics.def.
+//   format, version
+//   process    pid, host, rank (null without a launcher), program (16 hex digits), and the process figures
+//   total      the sums of the devices' figures, and fragmentation
+//   devices[]  ordinal, name, the device figures, fragmentation (1 - peak live / peak reserved), and
+//     limit_bytes        STALLOC_MEMORY_LIMIT on this device, or null
+//     plan               state ("off", "watching", "waiting", "on trial", "settled", "left alone"), reason (why there
+//     is
+//                        no plan: null, "no iteration", "iterations differ"), kept ("not looked for",
+//                        "none", "used", "refused": the plan of an earlier run; "used" means that requests were known
+//                        from the first iteration on), and of the newest plan method (null: there has been none),
+//                        period (requests and frees of an iteration), requests, planned_requests (those with a slot)
+//     last_iterations[]  number (from 1), requests, planned_requests, map_calls, map_us, waits_inserted; oldest first,
+//                        at most 16. Iterations before the first plan were not told apart and are not in it.
+//     after_warm_up      null, or what has been spent from iteration from_iteration on, which is the fifth or the first
+//                        one after that to be told apart: requests, planned_requests, map_calls, map_us, waits_inserted
 std::string StatisticsJson(const Statistics& statistics);
+
+// The figures and their meanings as roff, for the manual page.
+std::string FiguresManual();
 
 // Writes StatisticsJson to `path`; an existing file is replaced as a whole. nullopt: done.
 std::optional<planner::FileError> WriteStatistics(const Statistics& statistics, const std::string& path);

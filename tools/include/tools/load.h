@@ -4,6 +4,7 @@
 // and the reason, if its contents did.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <variant>
@@ -16,9 +17,14 @@
 
 namespace stalloc::tools {
 
+// What STALLOC_STATS has written: the members are those of runtime/statistics.h.
+struct StatisticsFile {
+  nlohmann::ordered_json json;
+};
+
 struct LoadedFile {
-  std::string format;  // for people: "trace", "event CSV", "lifetime CSV", "plan"
-  std::variant<planner::Trace, planner::LifetimeTable, planner::Plan> content;
+  std::string format;  // for people: "trace", "event CSV", "lifetime CSV", "plan", "statistics"
+  std::variant<planner::Trace, planner::LifetimeTable, planner::Plan, StatisticsFile> content;
 };
 
 // A program that is killed leaves a trace whose last block is cut off. Nothing before it is lost, but whoever reads it
