@@ -232,7 +232,7 @@ std::string SettingsHelp(int columns) {
 std::string SettingsManual() {
   std::string text;
   for (const SettingDescription& row : DescribeSettings()) {
-    text.append(".TP\n.BR ").append(row.name).append(" = \\fI").append(row.form).append("\\fR\n");
+    text.append(".TP\n\\fB").append(row.name).append("\\fR=\\fI").append(row.form).append("\\fR\n");
     text.append(row.sentence);
     if (!row.default_value.empty()) text.append(" Default: ").append(row.default_value).append(".");
     text += '\n';

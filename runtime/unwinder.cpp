@@ -27,6 +27,8 @@ constexpr bool kThreadSanitizer = false;
 #endif
 
 constexpr const char kLibunwind[] = "libunwind.so.8";
+// An installed copy lies in a folder of stalloc's own, where no other program finds it.
+constexpr const char kInstalledLibunwind[] = "stalloc/libunwind.so.8";
 constexpr const char kLibgcc[] = "libgcc_s.so.1";
 
 void* LoadBeside(const char* name) noexcept {
@@ -81,7 +83,8 @@ Function SymbolOf(void* library, const char* name) {
 LoadedUnwinder FindLibunwind() noexcept {
   // libunwind's cache of a thread ends with a mutex that is locked after ThreadSanitizer has let go of the thread.
   if (kThreadSanitizer) return {};
-  void* library = LoadBeside(kLibunwind);
+  void* library = LoadBeside(kInstalledLibunwind);
+  if (library == nullptr) library = LoadBeside(kLibunwind);
   if (library == nullptr) library = ::dlopen(kLibunwind, RTLD_NOW | RTLD_LOCAL);
   const auto walk = SymbolOf<WalkFunction>(library, "unw_backtrace");
   return walk != nullptr ? LoadedUnwinder{Unwinder::kLibunwind, walk} : LoadedUnwinder{};

@@ -12,11 +12,14 @@ fs::path FindLibrary() {
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
   if (error) throw Failure(ExitCode::kInternal, "/proc/self/exe: " + error.message());
-  fs::path library = executable.parent_path().parent_path() / "lib" / "libstalloc.so";
-  if (!fs::is_regular_file(library, error)) {
-    throw Failure(ExitCode::kInternal, library.string() + ": not found; --library names another place");
+  const fs::path prefix = executable.parent_path().parent_path();
+  // In a build tree, and where this system's packages install libraries (lib/x86_64-linux-gnu, lib64).
+  for (const char* folder : {"lib", STALLOC_INSTALL_LIBRARIES}) {
+    fs::path library = prefix / folder / "libstalloc.so";
+    if (fs::is_regular_file(library, error)) return library;
   }
-  return library;
+  throw Failure(ExitCode::kInternal,
+                (prefix / "lib" / "libstalloc.so").string() + ": not found; --library names another place");
 }
 
 std::string PrependPreload(const fs::path& library, const std::string& preloads) {
