@@ -2,7 +2,9 @@
 #include <signal.h>
 
 #include <atomic>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime/call_site.h"
 #include "runtime/log.h"
@@ -24,6 +26,12 @@ Statistics Collect(Process& process) {
     DeviceService* service = slot.load(std::memory_order_acquire);
     if (service != nullptr) statistics.devices.push_back(StatisticsOf(*service));
   }
+  std::vector<DeviceService*> retired;
+  {
+    std::lock_guard lock(process.mutex);
+    retired = process.retired;
+  }
+  for (const DeviceService* service : retired) statistics.AddEnded(StatisticsOf(*service));
   statistics.passed_through_requests = process.passed_requests.load(std::memory_order_relaxed);
   statistics.passed_through_bytes = process.passed_bytes.load(std::memory_order_relaxed);
   const Recorder::Counts counts = process.recorder.counts();

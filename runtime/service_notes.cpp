@@ -1,5 +1,7 @@
 // The part of the service that is told of what the program does beside asking for memory: streams, events and contexts
 // that end, captures, forks, access that peers are given.
+#include <exception>
+#include <mutex>
 #include <string>
 
 #include "runtime/capture.h"
@@ -61,6 +63,11 @@ void NoteContextDestroyed(CUcontext context) noexcept {
     // Its memory goes with the context. The service stays where it is (other threads may be inside it), unreachable.
     process->learning.Remove(&service->learner());
     slot.store(nullptr, std::memory_order_release);
+    try {
+      std::lock_guard lock(process->mutex);
+      process->retired.push_back(service);
+    } catch (const std::exception&) {  // its figures are lost
+    }
     process->served_devices.fetch_sub(1);
   }
   process->context_epoch.fetch_add(1);

@@ -193,6 +193,29 @@ DeviceStatistics StatisticsOf(const DeviceService& service) {
           .kept_plan = service.kept_plan()};
 }
 
+void Statistics::AddEnded(DeviceStatistics ended) {
+  DeviceFigures& gone = ended.figures;
+  gone.live_bytes = gone.reserved_bytes = gone.views = 0;
+  gone.idle_usable_bytes = gone.idle_ordered_bytes = gone.idle_remainder_bytes = gone.idle_view_bytes = 0;
+  const auto entry =
+      std::find_if(devices.begin(), devices.end(), [&](const auto& device) { return device.ordinal == ended.ordinal; });
+  if (entry == devices.end()) {
+    devices.push_back(std::move(ended));
+    return;
+  }
+  DeviceFigures& figures = entry->figures;
+  // One after the other: counts add up, peaks do not.
+  const std::uint64_t peak_live_bytes = std::max(figures.peak_live_bytes, gone.peak_live_bytes);
+  const std::uint64_t peak_reserved_bytes = std::max(figures.peak_reserved_bytes, gone.peak_reserved_bytes);
+#define STALLOC_DEVICE_FIGURE(member, value, sentence) figures.member += gone.member;
+#define STALLOC_PROCESS_FIGURE(member, sentence)
+#include "runtime/statistics.def"
+#undef STALLOC_DEVICE_FIGURE
+#undef STALLOC_PROCESS_FIGURE
+  figures.peak_live_bytes = peak_live_bytes;
+  figures.peak_reserved_bytes = peak_reserved_bytes;
+}
+
 DeviceFigures Statistics::Total() const {
   DeviceFigures total;
   for (const DeviceStatistics& device : devices) {

@@ -154,6 +154,27 @@ TEST(Simulated, StatisticsOnASignal) {
   EXPECT_EQ(RunProgram({Program("signalled")}, Served()).exit_code, 128 + 12);
 }
 
+TEST(Simulated, WhatWasServedBeforeAResetCounts) {
+  EXPECT_EQ(RunProgram({Program("reset")}, Simulated()).exit_code, 0);
+  const Outcome outcome = RunProgram({Program("reset")}, Served());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("peak live 3.00 MiB"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find(" 2 online, "), std::string::npos) << outcome.output;
+}
+
+// How the last line reads for programs in which there is nothing to plan, and for one in which there is.
+TEST(Simulated, TheSummarySaysWhyNothingWasPlanned) {
+  const auto last_line = [](const char* pattern) {
+    const Outcome outcome = RunProgram({Program("patterns"), pattern}, Served());
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output.substr(std::min(outcome.output.find("peak live"), outcome.output.size()));
+  };
+  EXPECT_NE(last_line("few").find("; not planned: too few requests to learn from\n"), std::string::npos);
+  EXPECT_NE(last_line("random").find("; not planned: no repeating iteration was found\n"), std::string::npos);
+  EXPECT_NE(last_line("dynamic").find("; not planned: iterations differ too much\n"), std::string::npos);
+  EXPECT_EQ(last_line("static").find("planned: "), std::string::npos);
+}
+
 TEST(Simulated, EveryRouteOfADriverProgram) {
   for (const char* route : {"dlsym", "four", "five"}) {
     const Outcome outcome = RunProgram({Program("driver_calls"), route}, Served());

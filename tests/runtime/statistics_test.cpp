@@ -96,6 +96,27 @@ TEST(Statistics, TheSummaryLineSaysWhyLittleWasPlanned) {
   EXPECT_EQ(end_of_line(0, 0, {}), "");
 }
 
+// cudaDeviceReset: what was served before it counts, what was held is gone.
+TEST(Statistics, AContextThatHasEndedIsCounted) {
+  Statistics statistics;
+  DeviceStatistics ended = Example().devices[0];
+  ended.figures.reserved_bytes = kGiB;
+  statistics.AddEnded(ended);
+  ASSERT_EQ(statistics.devices.size(), 1U);
+  EXPECT_EQ(statistics.devices[0].figures.planned_requests, 999U);
+  EXPECT_EQ(statistics.devices[0].figures.reserved_bytes, 0U);
+
+  ended.figures.peak_live_bytes = 11 * kGiB;
+  statistics.AddEnded(ended);
+  ASSERT_EQ(statistics.devices.size(), 1U);
+  EXPECT_EQ(statistics.devices[0].figures.planned_requests, 2 * 999U);
+  EXPECT_EQ(statistics.devices[0].figures.peak_live_bytes, 11 * kGiB);
+  EXPECT_EQ(statistics.devices[0].figures.peak_reserved_bytes, 10 * kGiB + kGiB / 16);
+  ended.ordinal = 1;
+  statistics.AddEnded(ended);
+  EXPECT_EQ(statistics.devices.size(), 2U);
+}
+
 TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
   Statistics statistics = Example();
   DeviceStatistics& device = statistics.devices[0];

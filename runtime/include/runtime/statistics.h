@@ -49,6 +49,9 @@ struct Statistics {
 #undef STALLOC_DEVICE_FIGURE
 #undef STALLOC_PROCESS_FIGURE
 
+  // Adds what was served in a context that has ended, and its memory with it: to the device's entry, if it has one.
+  void AddEnded(DeviceStatistics ended);
+
   // Sums over the devices; of peaks too, which the devices need not have reached at the same moment.
   DeviceFigures Total() const;
 };
