@@ -112,6 +112,11 @@ std::pair<Bytes, Bytes> Occupancy::NextGap(Bytes from) {
   }
 }
 
+std::pair<Bytes, Bytes> Occupancy::GapFrom(std::uint32_t block, Bytes from) {
+  Collect(block);
+  return NextGap(from);
+}
+
 Bytes Occupancy::FirstFit(std::uint32_t block) {
   const Bytes size = instance_.blocks[block].size;
   Bytes offset = 0;

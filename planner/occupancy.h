@@ -41,6 +41,8 @@ class Occupancy {
     }
   }
 
+  // The lowest gap open to `block` that reaches above `from`, cut off below it, as begin and end.
+  std::pair<Bytes, Bytes> GapFrom(std::uint32_t block, Bytes from);
   // Lowest position where `block` fits.
   Bytes FirstFit(std::uint32_t block);
   // The lower end of the smallest gap where it fits; the open end above everything counts as the largest gap.

@@ -11,14 +11,14 @@ PagePacker::PagePacker(const Instance& instance, std::vector<Bytes> sizes, Bytes
       paged_from_(std::max(paged_from, Bytes{1})),
       occupancy_(instance) {}
 
-void PagePacker::Take(std::uint32_t request, const Slot& slot) {
-  const Block& block = instance_.blocks[request];
+template <typename Visit>
+void PagePacker::ForPieces(std::uint32_t request, const Slot& slot, Visit visit) const {
+  const Bytes size = instance_.blocks[request].size;
   if (slot.kind == Slot::Kind::kRun) {
-    occupancy_.Add(request, slot.offset_bytes, slot.offset_bytes + block.size);
+    visit(slot.offset_bytes, slot.offset_bytes + size);
   } else if (slot.kind == Slot::Kind::kPaged) {
-    Bytes left = block.size;
+    Bytes left = size;
     for (std::size_t k = 0; k < slot.pages.size();) {
-      // Neighbouring pages are taken at once.
       const Bytes begin = slot.pages[k] * kPageBytes;
       Bytes end = begin;
       for (std::uint32_t page = slot.pages[k]; k < slot.pages.size() && slot.pages[k] == page; ++k, ++page) {
@@ -26,9 +26,26 @@ void PagePacker::Take(std::uint32_t request, const Slot& slot) {
         end += here;
         left -= here;
       }
-      occupancy_.Add(request, begin, end);
+      visit(begin, end);
     }
   }
+}
+
+void PagePacker::Take(std::uint32_t request, const Slot& slot) {
+  ForPieces(request, slot, [&](Bytes begin, Bytes end) { occupancy_.Add(request, begin, end); });
+}
+
+bool PagePacker::Fits(std::uint32_t request, const Slot& slot) {
+  bool fits = true;
+  ForPieces(request, slot, [&](Bytes begin, Bytes end) {
+    if (fits) fits = RoomAbove(request, begin) >= end - begin;
+  });
+  return fits;
+}
+
+Bytes PagePacker::RoomAbove(std::uint32_t request, Bytes offset) {
+  const auto [begin, end] = occupancy_.GapFrom(request, offset);
+  return begin == offset ? end - begin : 0;
 }
 
 std::optional<Slot> PagePacker::FindRun(std::uint32_t request, std::uint64_t ceiling_pages) {

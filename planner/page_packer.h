@@ -27,10 +27,20 @@ class PagePacker {
   std::optional<Slot> FindRun(std::uint32_t request, std::uint64_t ceiling_pages);
   std::optional<Slot> FindPages(std::uint32_t request, std::uint64_t ceiling_pages);
 
+  // Whether a slot's bytes are free for `request`.
+  bool Fits(std::uint32_t request, const Slot& slot);
+
+  // How many bytes from `offset` upwards are free for `request`.
+  Bytes RoomAbove(std::uint32_t request, Bytes offset);
+
   // Places all requests of `order` below the ceiling; nullopt, and *stuck, at the first that fits nowhere.
   std::optional<std::vector<Slot>> Pack(const Order& order, std::uint64_t ceiling_pages, std::uint32_t* stuck);
 
  private:
+  // Visits a slot's bytes as Visit(begin, end), neighbouring pages at once.
+  template <typename Visit>
+  void ForPieces(std::uint32_t request, const Slot& slot, Visit visit) const;
+
   const Instance& instance_;
   std::vector<Bytes> sizes_;
   Bytes paged_from_;

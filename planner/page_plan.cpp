@@ -13,45 +13,20 @@
 #include "planner/lower_bound.h"
 #include "planner/problem_check.h"
 #include "planner/validate.h"
+#include "slot_measure.h"
 
 namespace stalloc::planner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t PagesOf(Bytes bytes) { return bytes / kPageBytes + (bytes % kPageBytes != 0); }
-
 // Fills in everything that follows from the slots.
 void Measure(const PageProblem& problem, PagePlan* plan) {
-  std::unordered_set<std::uint64_t> touched;
-  const auto touch = [&](Bytes begin, Bytes end) {
-    for (std::uint64_t page = begin / kPageBytes; page < PagesOf(end); ++page) touched.insert(page);
-  };
-  for (const FixedBlock& block : problem.problem.fixed) touch(block.offset, block.offset + block.size_bytes);
-  plan->height_bytes = 0;
-  plan->handles_to_map = 0;
-  plan->changes = 0;
-  for (std::size_t i = 0; i < plan->slots.size(); ++i) {
-    const Slot& slot = plan->slots[i];
-    const Bytes size = problem.problem.requests[i].size_bytes;
-    const bool same = !problem.incumbent.empty() && problem.incumbent[i] == slot;
-    if (!same) ++plan->changes;
-    if (slot.kind == Slot::Kind::kRun) {
-      touch(slot.offset_bytes, slot.offset_bytes + size);
-      plan->height_bytes = std::max(plan->height_bytes, slot.offset_bytes + size);
-    } else if (slot.kind == Slot::Kind::kPaged) {
-      if (!same) plan->handles_to_map += slot.pages.size();
-      Bytes left = size;
-      for (const std::uint32_t page : slot.pages) {
-        touched.insert(page);
-        const Bytes here = std::min(left, kPageBytes);
-        left -= here;
-        plan->height_bytes = std::max(plan->height_bytes, page * kPageBytes + here);
-      }
-    }
-  }
-  plan->page_count = touched.size();
-  for (const std::uint64_t page : touched) plan->handles_to_map += page >= problem.held_pages;
+  const SlotMeasure measure = MeasureSlots(problem, plan->slots);
+  plan->page_count = measure.page_count;
+  plan->handles_to_map = measure.handles_to_map;
+  plan->changes = measure.changes;
+  plan->height_bytes = measure.height_bytes;
 }
 
 // Pages that are held anyway are not saved by a plan that leaves them out.

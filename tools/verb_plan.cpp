@@ -1,4 +1,5 @@
-// stalloc plan: places the requests of a file as low as they will go, and says how close to the lower bound that is.
+// stalloc plan: places the requests of a file as low as they will go, and says how close to the lower bound that is; or
+// offers a choice of plans.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -7,9 +8,13 @@
 #include <vector>
 
 #include "planner/csv.h"
+#include "planner/online.h"
 #include "planner/page_plan.h"
+#include "planner/plan_front.h"
+#include "planner/problem_check.h"
 #include "planner/solve.h"
 #include "planner/validate.h"
+#include "tools/front_report.h"
 #include "tools/load.h"
 #include "tools/plan_report.h"
 #include "tools/planning_input.h"
@@ -36,7 +41,13 @@ struct PlanOptions {
   bool salvage = false;
   bool force = false;
   bool json = false;
+  bool front = false;
 };
+
+std::optional<std::chrono::nanoseconds> TimeLimit(const PlanOptions& options) {
+  if (!options.deadline_seconds) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(*options.deadline_seconds));
+}
 
 // Before anything is computed: an output that would be lost in the end is refused now.
 void CheckOutput(const std::string& path, const PlanOptions& options) {
@@ -73,9 +84,7 @@ PlanAnswer Solve(const PlanningInput& input, const PlanOptions& options) {
   planner::SolveOptions solve;
   solve.seed = options.seed;
   solve.threads = options.threads;
-  if (options.deadline_seconds) {
-    solve.time_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(*options.deadline_seconds));
-  }
+  solve.time_limit = TimeLimit(options);
   solve.progress = [&](const planner::SolveProgress& progress) { line.Report(progress); };
 
   PlanAnswer answer;
@@ -110,6 +119,39 @@ void WriteOutputs(const PlanningInput& input, const PlanOptions& options, const 
   if (!options.plan_output.empty()) WritePlan(options.plan_output, input, SlotsOf(answer), options.force);
 }
 
+// The plans to choose from instead of one, measured against what an allocator without a plan holds.
+ExitCode RunFront(const PlanningInput& input, const PlanOptions& options) {
+  if (const std::optional<std::string> malformed = planner::FindMalformed(input.problem)) {
+    throw Failure(ExitCode::kBadInput, options.input + ": " + *malformed);
+  }
+  planner::PageProblem problem;
+  problem.problem = input.problem;
+  problem.incumbent = planner::PlaceOnline(input.problem);
+  FrontAnswer answer;
+  answer.online = planner::MeritsOf(problem, problem.incumbent);
+  problem.held_pages = answer.online.pages;
+  answer.online.handles = 0;  // they are there
+  planner::PlanFrontOptions search;
+  search.time_limit = TimeLimit(options);
+  search.seed = options.seed;
+  search.threads = options.threads;
+  answer.seconds = Timed([&] { answer.front = planner::SearchPlanFront(problem, search); });
+  if (!answer.front.error.empty()) throw Failure(ExitCode::kBadInput, options.input + ": " + answer.front.error);
+  const std::uint64_t capacity_pages = options.capacity_bytes / planner::kPageBytes;
+  answer.chosen = planner::ChooseByPressure(answer.front, capacity_pages);
+  const std::string report =
+      options.json ? FrontJson(input, answer, options.input) : FrontText(input, answer, options.input);
+  std::fputs(report.c_str(), stdout);
+  if (answer.chosen->merits.pages > capacity_pages) {
+    throw Failure(ExitCode::kInfeasible,
+                  Format("%s: does not fit %llu pages: %llu are the fewest found; nothing was written",
+                         options.input.c_str(), static_cast<unsigned long long>(capacity_pages),
+                         static_cast<unsigned long long>(answer.chosen->merits.pages)));
+  }
+  if (!options.plan_output.empty()) WritePlan(options.plan_output, input, answer.chosen->slots, options.force);
+  return ExitCode::kOk;
+}
+
 ExitCode Run(const PlanOptions& options) {
   CheckOutputs(options);
   PlanningInput input =
@@ -117,6 +159,7 @@ ExitCode Run(const PlanOptions& options) {
   input.problem.capacity_bytes = options.capacity_bytes;
   input.problem.alignment_bytes = options.alignment_bytes;
 
+  if (options.front) return RunFront(input, options);
   const PlanAnswer answer = Solve(input, options);
   if (answer.solution.status == planner::Solution::Status::kMalformed) {
     throw Failure(ExitCode::kBadInput, options.input + ": " + answer.solution.error);
@@ -164,7 +207,14 @@ void AddPlanVerb(CLI::App& app, int* exit_code) {
   verb->add_option("--seed", options->seed, "Same seed, input and threads, same plan (default 1)")->type_name("N");
   verb->add_option("--threads", options->threads, "0: as many as the machine has (default)")->type_name("N");
   verb->add_option("-o,--output", options->plan_output, "Write the plan")->type_name("PLAN");
-  verb->add_option("--placements", options->placements_output, "Write id,lower,upper,size,offset")->type_name("CSV");
+  CLI::Option* const placements =
+      verb->add_option("--placements", options->placements_output, "Write id,lower,upper,size,offset")
+          ->type_name("CSV");
+  verb->add_flag(
+          "--front", options->front,
+          "A choice of plans: pages, handles to map, waits between streams, moves, room to grow; the one written "
+          "has the fewest handles that --capacity allows")
+      ->excludes(placements);
   verb->add_flag("--salvage", options->salvage, "Read a trace whose end is cut off as far as it is whole");
   verb->add_flag("--force", options->force, "Overwrite files that are there already");
   verb->add_flag("--json", options->json, "Print JSON");

@@ -113,6 +113,56 @@ TEST_F(PlanVerb, AWrittenPlanIsShownAgain) {
   EXPECT_EQ(RunStalloc({"plan", Path("training.plan")}).exit_code, 3);
 }
 
+TEST_F(PlanVerb, AFrontListsPlansNoneOfWhichIsWorseThanAnotherAndWritesTheChosenOne) {
+  const std::string input = Write("training.csv", SmallTraining(3, 12));
+  const Ended ended = RunStalloc({"plan", input, "--front", "--json", "-o", Path("chosen.plan")});
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  const json answer = json::parse(ended.output);
+  const json& choices = answer.at("choices");
+  ASSERT_GE(choices.size(), 2u);
+  const auto as_good = [](const json& a, const json& b) {
+    for (const char* merit : {"pages", "handles", "waits", "moves"}) {
+      if (a.at(merit) > b.at(merit)) return false;
+    }
+    return a.at("headroom") >= b.at("headroom");
+  };
+  json chosen;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    EXPECT_GE(choices[i].at("pages"), answer.at("lower_bound_pages"));
+    EXPECT_EQ(choices[i].at("waits"), 0) << "there is one stream";
+    for (std::size_t k = 0; k < choices.size(); ++k) EXPECT_TRUE(i == k || !as_good(choices[k], choices[i]));
+    if (choices[i].at("chosen").get<bool>()) chosen = choices[i];
+  }
+  ASSERT_FALSE(chosen.is_null());
+  EXPECT_EQ(chosen.at("handles"), 0) << "memory is ample: what is mapped already will do";
+  EXPECT_EQ(chosen.at("moves"), 0);
+  const json plan = json::parse(RunStalloc({"show", Path("chosen.plan"), "--json"}).output);
+  EXPECT_EQ(plan.at("requests"), answer.at("requests"));
+}
+
+//  pages 0     3   5       9
+//        [x   ]                   x, y, then z once x is gone: online, z lies above y and 9 pages are touched;
+//              [y ][z     ]       planned, y leaves room for z below it, and 6 are enough.
+TEST_F(PlanVerb, AFrontIsChosenFromByTheCapacity) {
+  const std::string input = Write("three.csv", "id,lower,upper,size\nx,0,2,6291456\ny,1,4,4194304\nz,2,4,8388608\n");
+  const auto chosen_pages = [&](const char* capacity) {
+    const Ended ended = RunStalloc({"plan", input, "--front", "--json", "--capacity", capacity});
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    const json answer = json::parse(ended.output);
+    for (const json& choice : answer.at("choices")) {
+      if (choice.at("chosen").get<bool>()) return choice.at("pages").get<int>();
+    }
+    return 0;
+  };
+  EXPECT_EQ(chosen_pages("18874368"), 9) << "ample: as it is";
+  EXPECT_EQ(chosen_pages("12582912"), 6) << "short";
+  const Ended none = RunStalloc({"plan", input, "--front", "--capacity", "10485760", "-o", Path("none.plan")});
+  EXPECT_EQ(none.exit_code, 4);
+  EXPECT_NE(none.errors.find("does not fit 5 pages: 6 are the fewest found"), std::string::npos) << none.errors;
+  EXPECT_FALSE(std::filesystem::exists(Path("none.plan")));
+  EXPECT_EQ(RunStalloc({"plan", input, "--front", "--placements", Path("x.csv")}).exit_code, 2);
+}
+
 TEST_F(PlanVerb, AFolderThatIsNotThereIsAnIoError) {
   const std::string input = Write("small.csv", SmallLifetimes());
   EXPECT_EQ(RunStalloc({"plan", input, "-o", Path("nowhere/out.plan")}).exit_code, 1);
