@@ -1,26 +1,101 @@
 #include "framework_settings.h"
 
+#include <errno.h>
+
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "python_source.h"
+#include "runtime/program_fingerprint.h"
+#include "runtime/program_needs.h"
 
 namespace stalloc::interpose {
 namespace {
 
+constexpr const char* kAsyncBackend = "backend:cudaMallocAsync";
+// The second is the older name, which some versions of PyTorch read first.
+constexpr const char* kPyTorchNames[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+constexpr const char* kDecision = "_STALLOC_PYTORCH";
+
+bool backend_was_chosen = false;
+
+std::string& Remark() noexcept {
+  static std::string& remark = *new std::string;
+  return remark;
+}
+
+const char* Get(const char* name) noexcept { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe): before main
+
+bool Is(const char* name, const char* value) noexcept {
+  const char* now = Get(name);
+  return now != nullptr && std::strcmp(now, value) == 0;
+}
+
 // Variables that mean the same to their framework: none is set if the user has set any.
-void SetUnlessSet(const char* value, std::initializer_list<const char*> names) noexcept {
-  for (const char* name : names)
-    if (std::getenv(name) != nullptr) return;  // NOLINT(concurrency-mt-unsafe): before main
-  for (const char* name : names) ::setenv(name, value, 0);
+void SetUnlessSet(const char* value, const char* name) noexcept { ::setenv(name, value, 0); }
+
+// Why PyTorch must keep its own allocator here; nothing if it need not.
+std::optional<std::string> Obstacle(const runtime::Settings& settings) {
+  using runtime::Need;
+  if (settings.ipc == runtime::Ipc::kOn) return std::string();  // the user knows
+  if (settings.ipc == runtime::Ipc::kAuto && runtime::KnownToNeed(settings, Need::kIpc))
+    return std::string();  // said where the requests are passed through
+  const std::vector<std::string> arguments = runtime::ArgumentsOfThisProcess();
+  std::string why;
+  if (const auto feature = FindAllocatorFeature(arguments)) {
+    why = feature->where + " has " + feature->what;
+  } else if (runtime::KnownToNeed(settings, Need::kGraphPools)) {
+    why = "an earlier run of this program used them";
+  } else {
+    return std::nullopt;
+  }
+  return "PyTorch keeps its own allocator, whose blocks only are served and not single tensors: CUDA graph pools and "
+         "memory history need it, and " +
+         why + " (PYTORCH_ALLOC_CONF=backend:cudaMallocAsync overrides this)";
+}
+
+// What was set for an ancestor is taken back where the user has set one of the two since, so that it counts.
+bool UserHasSet() noexcept {
+  const bool inherited = Is(kDecision, "set");
+  bool users = false;
+  for (const char* name : kPyTorchNames)
+    users = users || (Get(name) != nullptr && !(inherited && Is(name, kAsyncBackend)));
+  if (!users || !inherited) return users;
+  for (const char* name : kPyTorchNames)
+    if (Is(name, kAsyncBackend)) ::unsetenv(name);
+  ::unsetenv(kDecision);
+  return true;
+}
+
+void SetForPyTorch(const runtime::Settings& settings) {
+  if (Is(kDecision, "left") || UserHasSet()) return;
+  const bool python = runtime::IsPython(program_invocation_name);
+  const std::optional<std::string> obstacle = python ? Obstacle(settings) : std::nullopt;
+  if (obstacle) {
+    for (const char* name : kPyTorchNames) ::unsetenv(name);
+    ::setenv(kDecision, "left", 1);
+    Remark() = *obstacle;
+    return;
+  }
+  for (const char* name : kPyTorchNames) ::setenv(name, kAsyncBackend, 1);
+  ::setenv(kDecision, "set", 1);
+  backend_was_chosen = python;
 }
 
 }  // namespace
 
-void SetFrameworkSettings() noexcept {
-  // The second is the older name, which some versions of PyTorch read first.
-  SetUnlessSet("backend:cudaMallocAsync", {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"});
-  SetUnlessSet("cuda_async", {"XLA_PYTHON_CLIENT_ALLOCATOR"});
-  SetUnlessSet("false", {"XLA_PYTHON_CLIENT_PREALLOCATE"});
-  SetUnlessSet("cuda_malloc_async", {"TF_GPU_ALLOCATOR"});
+void SetFrameworkSettings(const runtime::Settings& settings) {
+  SetForPyTorch(settings);
+  SetUnlessSet("cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR");
+  SetUnlessSet("false", "XLA_PYTHON_CLIENT_PREALLOCATE");
+  SetUnlessSet("cuda_malloc_async", "TF_GPU_ALLOCATOR");
 }
+
+bool PyTorchBackendWasChosen() noexcept { return backend_was_chosen; }
+
+const std::string& PyTorchRemark() noexcept { return Remark(); }
 
 }  // namespace stalloc::interpose

@@ -3,8 +3,10 @@
 // Any thread. Events and waits are told after the driver has accepted them, captures too: what the driver refused did
 // not happen.
 #include "driver_call.h"
+#include "framework_settings.h"
 #include "process_life.h"
 #include "real_symbols.h"
+#include "runtime/program_needs.h"
 #include "runtime/service.h"
 #include "stream_order.h"
 
@@ -37,12 +39,23 @@ bool Capturing(CUstream stream) noexcept {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+// torch.compile's CUDA graph trees begin by capturing nothing at all, to have a pool (cudagraph_trees.py), and then ask
+// the allocator for what the cudaMallocAsync backend refuses.
+void LookForGraphPools(CUgraph graph) noexcept {
+  std::size_t nodes = 0;
+  if (PyTorchBackendWasChosen() && STALLOC_CALL_DRIVER(cuGraphGetNodes, graph, nullptr, &nodes) == CUDA_SUCCESS &&
+      nodes == 0) {
+    runtime::NoteNeed(runtime::Need::kGraphPools);
+  }
+}
+
 // An end that fails may have ended the capture (it was invalidated, a fork was not joined) or not (the wrong thread,
 // the wrong stream): the stream itself says.
 template <typename End>
-CUresult EndCapture(CUstream stream, End end) noexcept {
+CUresult EndCapture(CUstream stream, CUgraph* graph, End end) noexcept {
   const bool was_capturing = ServingAlready() && Capturing(stream);
   const CUresult result = end();
+  if (was_capturing && result == CUDA_SUCCESS) LookForGraphPools(*graph);
   if (was_capturing && !Capturing(stream)) runtime::NoteCaptureEnded();
   return result;
 }
@@ -118,10 +131,10 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const 
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
-  return EndCapture(stream, [&] { return Forward<Entry::k_cuStreamEndCapture>(stream, graph); });
+  return EndCapture(stream, graph, [&] { return Forward<Entry::k_cuStreamEndCapture>(stream, graph); });
 }
 
 CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph* graph) {
-  return EndCapture(Order(stream, Streams::kPerThread),
+  return EndCapture(Order(stream, Streams::kPerThread), graph,
                     [&] { return Forward<Entry::k_cuStreamEndCapture_ptsz>(stream, graph); });
 }

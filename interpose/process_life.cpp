@@ -1,5 +1,6 @@
 #include "process_life.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "loader.h"
 #include "real_symbols.h"
 #include "runtime/log.h"
+#include "runtime/program_fingerprint.h"
 #include "runtime/service.h"
 #include "runtime/settings.h"
 
@@ -33,9 +35,9 @@ bool AnySettingInEnvironment() noexcept {
 }
 
 // For decisions that come before the start: what is wrong with a setting is said when the allocator starts, not in
-// every child process.
-runtime::Settings SettingsInSilence() noexcept {
-  if (!AnySettingInEnvironment()) return {};
+// every child process. Without `whole`, settings that depend on more than their own variable may be missing.
+runtime::Settings SettingsInSilence(bool whole = false) noexcept {
+  if (!whole && !AnySettingInEnvironment()) return {};
   std::vector<std::string> warnings;
   return runtime::LoadSettings(environ, &warnings);
 }
@@ -57,6 +59,7 @@ bool Start() {
   runtime::SetLogLevel(settings.log);
   for (const std::string& warning : warnings) runtime::LogWarn(warning);
   if (!runtime::Start(UnwrappedDriver(), settings)) return false;
+  if (!PyTorchRemark().empty()) runtime::LogWarn(PyTorchRemark());
   ::pthread_atfork(nullptr, nullptr, &EndInForkedChild);
   return true;
 }
@@ -70,7 +73,12 @@ bool StartIfPossible() noexcept {
 }
 
 __attribute__((constructor)) void AtLoad() noexcept {
-  if (Enabled() && SettingsInSilence().frameworks) SetFrameworkSettings();
+  if (!Enabled()) return;
+  try {
+    const runtime::Settings settings = SettingsInSilence(runtime::IsPython(program_invocation_name));
+    if (settings.frameworks) SetFrameworkSettings(settings);
+  } catch (...) {  // without memory there is nothing to be set
+  }
 }
 
 // After the destructors of the program and of the libraries that it loaded later; those of libraries that it was linked

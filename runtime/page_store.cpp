@@ -59,6 +59,11 @@ CUresult PageStore::Reserve(std::size_t memory_bytes) noexcept {
     driver_.cuMemAddressFree(views, views_bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  // As memory of cuMemAlloc is: network cards and other devices may be given it.
+  int rdma = 0;
+  rdma_ = driver_.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device_) ==
+              CUDA_SUCCESS &&
+          rdma != 0;
   base_ = base;
   views_ = views;
   base_bytes_ = base_bytes;
@@ -128,6 +133,7 @@ CUresult PageStore::Grow(PageNumber first, PageNumber count) noexcept {
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device_;
+  properties.allocFlags.gpuDirectRDMACapable = rdma_ ? 1 : 0;
   PageNumber done = 0;
   CUresult result = CUDA_SUCCESS;
   for (; done < count; ++done) {

@@ -69,13 +69,6 @@ std::vector<std::string> NamesIn(const std::string& folder) {
   return names;
 }
 
-// With those above it, for this user alone, as the XDG rules have it. What goes wrong shows when the plan is written.
-void MakeFolder(const std::string& folder) {
-  for (std::size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1))
-    ::mkdir(folder.substr(0, slash).c_str(), 0700);
-  ::mkdir(folder.c_str(), 0700);
-}
-
 struct Kept {
   std::string path;
   struct stat status;
@@ -102,6 +95,12 @@ bool Delete(const Kept& kept) {
 }
 
 }  // namespace
+
+void MakeFolder(const std::string& folder) {
+  for (std::size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1))
+    ::mkdir(folder.substr(0, slash).c_str(), 0700);
+  ::mkdir(folder.c_str(), 0700);
+}
 
 std::string PlanPath(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal) {
   const std::string suffix = ordinal == 0 ? "" : ".device" + std::to_string(ordinal);

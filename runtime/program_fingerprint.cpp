@@ -15,9 +15,7 @@
 #include "module_map.h"
 
 namespace stalloc::runtime {
-namespace {
-
-bool IsPython(std::string_view program) {
+bool IsPython(std::string_view program) noexcept {
   const std::size_t slash = program.rfind('/');
   if (slash != std::string_view::npos) program.remove_prefix(slash + 1);
   return program.starts_with("python") || program.starts_with("pypy");
@@ -34,6 +32,8 @@ std::vector<std::string> ArgumentsOfThisProcess() {
   }
   return arguments;
 }
+
+namespace {
 
 // A path as the next run will see it too, from whichever folder it is started.
 std::string Absolute(const std::string& script) {

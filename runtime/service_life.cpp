@@ -8,6 +8,7 @@
 
 #include "runtime/call_site.h"
 #include "runtime/log.h"
+#include "runtime/program_needs.h"
 #include "runtime/service.h"
 #include "runtime/signal_request.h"
 #include "runtime/statistics.h"
@@ -60,6 +61,19 @@ void ListenForSignal(Process& process) {
     LogWarn("STALLOC_STATS_SIGNAL has no effect: the program handles or ignores this signal itself");
 }
 
+// The settings, and what an earlier run of this program showed that it needs.
+Settings WithNeeds(const Settings& settings) {
+  Settings effective = settings;
+  if (settings.ipc == Ipc::kAuto && KnownToNeed(settings, Need::kIpc)) {
+    LogWarn(
+        "an earlier run of this program asked for legacy IPC handles: cudaMalloc and cuMemAlloc are left to the driver "
+        "(STALLOC_IPC=off serves them)");
+    effective.ipc = Ipc::kOn;
+  }
+  if (effective.ipc == Ipc::kOn) effective.serve = Serve::kAsync;
+  return effective;
+}
+
 }  // namespace
 
 bool Start(const DriverApi& driver, const Settings& settings) noexcept {
@@ -74,10 +88,8 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
   }
     STALLOC_DRIVER_FUNCTIONS(STALLOC_CHECK_MEMBER)
 #undef STALLOC_CHECK_MEMBER
-    if (settings.backing == Backing::kContiguous)
-      LogWarn("STALLOC_BACKING=contiguous is not there yet: memory is made of pages");
     if (settings.planning) LoadUnwinder();
-    auto* process = new Process(driver, settings);
+    auto* process = new Process(driver, WithNeeds(settings));
     if (!settings.trace.empty()) process->recorder.Start(settings.trace.Expand());
     ListenForSignal(*process);
     g_process.store(process, std::memory_order_release);

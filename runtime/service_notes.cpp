@@ -1,11 +1,13 @@
 // The part of the service that is told of what the program does beside asking for memory: streams, events and contexts
 // that end, captures, forks, access that peers are given.
+#include <atomic>
 #include <exception>
 #include <mutex>
 #include <string>
 
 #include "runtime/capture.h"
 #include "runtime/log.h"
+#include "runtime/program_needs.h"
 #include "runtime/service.h"
 #include "runtime/signal_request.h"
 #include "served_process.h"
@@ -74,6 +76,32 @@ void NoteContextDestroyed(CUcontext context) noexcept {
   process->stream_epoch.fetch_add(1);
   for (std::size_t owner = 0; owner < kMaxDevices; ++owner)
     for (CUdevice peer = 0; (peer = process->peers[owner].Forget(context)) >= 0;) ApplyAccess(*process, owner, peer);
+}
+
+void NoteNeed(Need need) noexcept {
+  static constinit std::atomic<unsigned> noted{0};
+  const unsigned bit = 1u << static_cast<unsigned>(need);
+  Process* process = Serving();
+  if (process == nullptr || (noted.fetch_or(bit) & bit) != 0) return;
+  // What is served even so is of a pool, of which CUDA has no handles either.
+  if (need == Need::kIpc && process->settings.ipc == Ipc::kOn) return;
+  try {
+    const Settings& settings = process->settings;
+    if (need == Need::kIpc) {
+      const bool kept = settings.ipc == Ipc::kAuto && !KeepNeed(settings, need).empty();
+      LogWarn(
+          std::string("a legacy IPC handle was asked for of memory that stalloc serves, which has none: ") +
+          (kept ? "the next run of this program leaves cudaMalloc and cuMemAlloc to the driver, as STALLOC_IPC=on does"
+                : "STALLOC_IPC=on leaves cudaMalloc and cuMemAlloc to the driver"));
+    } else {
+      const bool kept = !KeepNeed(settings, need).empty();
+      LogWarn(std::string("this program sets up CUDA graph pools (torch.compile's reduce-overhead mode does), which "
+                          "PyTorch does not have on its cudaMallocAsync backend: ") +
+              (kept ? "the next run leaves PyTorch on its own allocator, as PYTORCH_ALLOC_CONF=backend:native does now"
+                    : "PYTORCH_ALLOC_CONF=backend:native leaves PyTorch on its own allocator"));
+    }
+  } catch (const std::exception&) {  // the host is out of memory; the program's own error will tell
+  }
 }
 
 void NotePeerAccess(int owner, int peer, CUcontext context, bool enabled) noexcept {

@@ -30,8 +30,8 @@ struct Words<StatsSignal> {
   static constexpr std::string_view kList[] = {"off", "SIGUSR1", "SIGUSR2"};
 };
 template <>
-struct Words<Backing> {
-  static constexpr std::string_view kList[] = {"pages", "contiguous"};
+struct Words<Ipc> {
+  static constexpr std::string_view kList[] = {"auto", "off", "on"};
 };
 template <>
 struct Words<Serve> {
@@ -168,7 +168,7 @@ bool ParseSetting(std::string_view text, PlanCache* value) {
 
 bool ParseSetting(std::string_view text, StatsSignal* value) { return ParseWord(text, value); }
 bool ParseSetting(std::string_view text, LogLevel* value) { return ParseWord(text, value); }
-bool ParseSetting(std::string_view text, Backing* value) { return ParseWord(text, value); }
+bool ParseSetting(std::string_view text, Ipc* value) { return ParseWord(text, value); }
 bool ParseSetting(std::string_view text, Serve* value) { return ParseWord(text, value); }
 
 std::string FormatSetting(bool value) { return value ? "1" : "0"; }
@@ -204,7 +204,7 @@ std::string FormatSetting(const ByteSize& value) {
 
 std::string FormatSetting(StatsSignal value) { return WordOf(value); }
 std::string FormatSetting(LogLevel value) { return WordOf(value); }
-std::string FormatSetting(Backing value) { return WordOf(value); }
+std::string FormatSetting(Ipc value) { return WordOf(value); }
 std::string FormatSetting(Serve value) { return WordOf(value); }
 
 std::string SettingForm(bool) { return "0|1"; }
@@ -214,7 +214,7 @@ std::string SettingForm(const PlanCache&) { return "on|off|DIRECTORY"; }
 std::string SettingForm(const ByteSize&) { return "SIZE"; }
 std::string SettingForm(StatsSignal) { return AllWords<StatsSignal>(); }
 std::string SettingForm(LogLevel) { return AllWords<LogLevel>(); }
-std::string SettingForm(Backing) { return AllWords<Backing>(); }
+std::string SettingForm(Ipc) { return AllWords<Ipc>(); }
 std::string SettingForm(Serve) { return AllWords<Serve>(); }
 
 }  // namespace stalloc::runtime

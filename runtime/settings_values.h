@@ -19,7 +19,7 @@ bool ParseSetting(std::string_view text, PlanCache* value);
 bool ParseSetting(std::string_view text, ByteSize* value);
 bool ParseSetting(std::string_view text, StatsSignal* value);
 bool ParseSetting(std::string_view text, LogLevel* value);
-bool ParseSetting(std::string_view text, Backing* value);
+bool ParseSetting(std::string_view text, Ipc* value);
 bool ParseSetting(std::string_view text, Serve* value);
 
 // As the user would write it; empty: not set.
@@ -32,7 +32,7 @@ std::string FormatSetting(const PlanCache& value);
 std::string FormatSetting(const ByteSize& value);
 std::string FormatSetting(StatsSignal value);
 std::string FormatSetting(LogLevel value);
-std::string FormatSetting(Backing value);
+std::string FormatSetting(Ipc value);
 std::string FormatSetting(Serve value);
 
 // What may stand behind the '='. The argument only selects the type.
@@ -43,7 +43,7 @@ std::string SettingForm(const PlanCache&);
 std::string SettingForm(const ByteSize&);
 std::string SettingForm(StatsSignal);
 std::string SettingForm(LogLevel);
-std::string SettingForm(Backing);
+std::string SettingForm(Ipc);
 std::string SettingForm(Serve);
 
 }  // namespace stalloc::runtime

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/program_needs.h"
 #include "runtime/service.h"
 #include "runtime/settings.h"
 
@@ -203,6 +204,11 @@ void NotePeerAccess(int owner, int peer, CUcontext, bool enabled) noexcept {
 void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept {
   const std::lock_guard lock(It().mutex);
   Count(("pool." + std::to_string(owner) + "." + std::to_string(peer) + "." + std::to_string(flags)).c_str());
+}
+
+void NoteNeed(Need need) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count(need == Need::kIpc ? "need.ipc" : "need.graph-pools");
 }
 
 void NoteForkedChild() noexcept { It().forked = true; }

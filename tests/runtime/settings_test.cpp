@@ -45,7 +45,7 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   EXPECT_TRUE(loaded.settings.trace.empty());
   EXPECT_EQ(loaded.settings.log, LogLevel::kWarn);
   EXPECT_EQ(loaded.settings.serve, Serve::kAll);
-  EXPECT_EQ(loaded.settings.backing, Backing::kPages);
+  EXPECT_EQ(loaded.settings.ipc, Ipc::kAuto);
   EXPECT_EQ(loaded.settings.memory_limit.BytesOn(std::uint64_t{1} << 40), std::nullopt);
   EXPECT_EQ(loaded.settings.plan_cache, (PlanCache{true, "/home/someone/.cache/stalloc"}));
 }
@@ -70,7 +70,7 @@ TEST(Settings, ANullBlockIsAnEmptyOne) {
 TEST(Settings, EachTypeIsRead) {
   const Loaded loaded =
       Load({"STALLOC_DISABLE=yes", "STALLOC_TRACE=/t/%p.trace", "STALLOC_LOG=Debug", "STALLOC_GROWTH=1.01",
-            "STALLOC_STACK_DEPTH=7", "STALLOC_BACKING=contiguous", "STALLOC_SERVE=async", "STALLOC_SUMMARY=0"});
+            "STALLOC_STACK_DEPTH=7", "STALLOC_IPC=on", "STALLOC_SERVE=async", "STALLOC_SUMMARY=0"});
   EXPECT_TRUE(loaded.warnings.empty()) << loaded.warnings[0];
   EXPECT_TRUE(loaded.settings.disable);
   EXPECT_FALSE(loaded.settings.summary);
@@ -78,7 +78,7 @@ TEST(Settings, EachTypeIsRead) {
   EXPECT_EQ(loaded.settings.log, LogLevel::kDebug);
   EXPECT_DOUBLE_EQ(loaded.settings.growth, 1.01);
   EXPECT_EQ(loaded.settings.stack_depth, 7);
-  EXPECT_EQ(loaded.settings.backing, Backing::kContiguous);
+  EXPECT_EQ(loaded.settings.ipc, Ipc::kOn);
   EXPECT_EQ(loaded.settings.serve, Serve::kAsync);
 }
 
@@ -110,7 +110,7 @@ TEST(Settings, ABadValueGivesOneWarningAndTheDefault) {
       {"STALLOC_MEMORY_LIMIT", "0"},      {"STALLOC_MEMORY_LIMIT", "101%"}, {"STALLOC_MEMORY_LIMIT", "20 gigs"},
       {"STALLOC_MEMORY_LIMIT", "-1GiB"},  {"STALLOC_MEMORY_LIMIT", "GiB"},  {"STALLOC_MEMORY_LIMIT", "99999999TiB"},
       {"STALLOC_TRACE", "a%d"},           {"STALLOC_TRACE", "a%"},          {"STALLOC_PLAN_CACHE", "maybe"},
-      {"STALLOC_BACKING", "pages,pages"}, {"STALLOC_SERVE", "none"},
+      {"STALLOC_IPC", "perhaps"}, {"STALLOC_SERVE", "none"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(std::string(c.name) + "=" + c.value);
@@ -124,7 +124,7 @@ TEST(Settings, ABadValueGivesOneWarningAndTheDefault) {
     EXPECT_EQ(loaded.settings.memory_limit, defaults.memory_limit);
     EXPECT_EQ(loaded.settings.trace, defaults.trace);
     EXPECT_EQ(loaded.settings.plan_cache, defaults.plan_cache);
-    EXPECT_EQ(loaded.settings.backing, defaults.backing);
+    EXPECT_EQ(loaded.settings.ipc, defaults.ipc);
     EXPECT_EQ(loaded.settings.serve, defaults.serve);
   }
 }

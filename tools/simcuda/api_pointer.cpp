@@ -13,6 +13,7 @@ struct AddressInfo {
   bool managed = false;
   bool pool = false;
   bool legacy_ipc = false;
+  bool rdma = false;  // other devices than GPUs may be given it
   CUdeviceptr begin = 0;
   std::uint64_t size_bytes = 0;
   std::uint64_t buffer_id = 0;
@@ -35,7 +36,7 @@ AddressInfo Describe(Machine& machine, CUdeviceptr address) {
     info.context = block->context != nullptr ? block->context->handle : nullptr;
     info.pool = block->kind != Block::Kind::kMalloc;
     info.pool_handle = block->pool != nullptr ? block->pool->handle : nullptr;
-    info.legacy_ipc = block->kind == Block::Kind::kMalloc;
+    info.legacy_ipc = info.rdma = block->kind == Block::Kind::kMalloc;
   } else if (const Mapping* mapping = machine.space.Find(address, &begin);
              mapping != nullptr && mapping->kind == Mapping::Kind::kVirtualMemory) {
     info.known = info.device_memory = info.mapped = true;
@@ -43,6 +44,9 @@ AddressInfo Describe(Machine& machine, CUdeviceptr address) {
     info.size_bytes = mapping->size_bytes;
     info.buffer_id = begin / kPageBytes;
     info.device = mapping->physical->device->index();
+    const auto handle = machine.handle_of.find(mapping->physical.get());
+    info.rdma = handle != machine.handle_of.end() &&
+                machine.virtual_handles[handle->second].properties.allocFlags.gpuDirectRDMACapable != 0;
   } else if (const HostRange* host = machine.FindHostRange(address, &host_begin)) {
     info.known = info.mapped = true;
     info.begin = host_begin;
@@ -99,7 +103,7 @@ CUresult AttributeOf(const AddressInfo& info, CUdeviceptr address, CUpointer_att
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return Put(data, 0ull);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return Put(data, false);
+      return Put(data, info.rdma);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return Put(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     default:

@@ -1,4 +1,6 @@
 // Entry points of virtual memory: reserve, create, map, access.
+#include <fcntl.h>
+
 #include <cstring>
 
 #include "call.h"
@@ -185,9 +187,23 @@ SIMCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHan
   return Enter(SIMCUDA_ENTRY(cuMemImportFromShareableHandle), [](Call&) { return CUDA_ERROR_NOT_SUPPORTED; });
 }
 
-SIMCUDA_EXPORT CUresult cuMemGetHandleForAddressRange(void*, CUdeviceptr, std::size_t, CUmemRangeHandleType,
-                                                      unsigned long long) {
-  return Enter(SIMCUDA_ENTRY(cuMemGetHandleForAddressRange), [](Call&) { return CUDA_ERROR_NOT_SUPPORTED; });
+// A file descriptor that stands for nothing.
+SIMCUDA_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::size_t size,
+                                                      CUmemRangeHandleType type, unsigned long long flags) {
+  return Enter(SIMCUDA_ENTRY(cuMemGetHandleForAddressRange), [&](Call& call) {
+    constexpr std::size_t kHostPage = 4096;
+    if (handle == nullptr || size == 0 || address % kHostPage != 0 || size % kHostPage != 0 || flags != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD) return CUDA_ERROR_NOT_SUPPORTED;
+    CUdeviceptr fault = 0;
+    const bool mapped = call.machine.space.Visit(address, size, &fault,
+                                                 [](const Mapping&, std::uint64_t, std::uint64_t) { return true; });
+    if (!mapped) return CUDA_ERROR_INVALID_VALUE;
+    const int descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    std::memcpy(handle, &descriptor, sizeof(descriptor));
+    return CUDA_SUCCESS;
+  });
 }
 
 }  // namespace stalloc::simcuda

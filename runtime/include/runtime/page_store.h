@@ -77,6 +77,7 @@ class PageStore {
   const DriverApi& driver_;
   const CUdevice device_;
   const PeerAccess* const peers_;
+  bool rdma_ = false;
   CUdeviceptr base_ = 0;
   CUdeviceptr views_ = 0;
   std::size_t base_bytes_ = 0;

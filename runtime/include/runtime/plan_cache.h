@@ -19,6 +19,10 @@ struct Settings;
 // Where the plan of a device is kept: the file that the settings name, or one in the plan cache. Empty: nowhere.
 std::string PlanPath(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal);
 
+// Makes the folder of the cache, with those above it, for this user alone, as the XDG rules have it. What goes wrong
+// shows when something is written there.
+void MakeFolder(const std::string& folder);
+
 // The plan at `path` was used now. Errors do not matter: it may be deleted sooner.
 void NotePlanUsed(const std::string& path) noexcept;
 

@@ -11,11 +11,19 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace stalloc::runtime {
 
 // Of this process; never 0.
 std::uint64_t ProgramFingerprint();
+
+// True if a program of this name or path is a Python interpreter.
+bool IsPython(std::string_view program) noexcept;
+
+// The command line; empty where /proc is not there.
+std::vector<std::string> ArgumentsOfThisProcess();
 
 // What `arguments` (the first is the program's name) make a Python interpreter run: "-m name", "-c text", the script as
 // it is written there, or nothing if there is no script (standard input, an interactive session) or it is no Python.

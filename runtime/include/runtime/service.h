@@ -14,6 +14,7 @@
 namespace stalloc::runtime {
 
 struct Settings;
+enum class Need : std::uint8_t;
 
 enum class Answer : bool { kPassThrough = false, kServed = true };
 
@@ -94,6 +95,10 @@ void NoteContextDestroyed(CUcontext context) noexcept;
 // there is and what will be, before these return.
 void NotePeerAccess(int owner, int peer, CUcontext context, bool enabled) noexcept;
 void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept;
+
+// The program has just shown a need that cannot be met in this run (program_needs.h): says so, once, with the setting
+// that helps, and keeps it for the next run.
+void NoteNeed(Need need) noexcept;
 
 // Counts captures in progress in this process, so that the serving path asks the driver only while there is one.
 void NoteCaptureBegan() noexcept;

@@ -52,7 +52,7 @@ struct ByteSize {
 };
 
 enum class StatsSignal : std::uint8_t { kOff, kUser1, kUser2 };
-enum class Backing : std::uint8_t { kPages, kContiguous };
+enum class Ipc : std::uint8_t { kAuto, kOff, kOn };
 enum class Serve : std::uint8_t { kAuto, kAsync, kAll };
 
 struct Settings {
