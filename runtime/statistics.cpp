@@ -146,7 +146,8 @@ std::string WhyOnline(const Statistics& statistics) {
     case PlanStatus::State::kOff:
       return "planning is off";
     case PlanStatus::State::kWaiting:
-      return "the run ended before its plan came into force";
+      return figures.planned_requests == 0 ? "the run ended before its plan came into force"
+                                           : "the plan came late in the run";
     case PlanStatus::State::kOnTrial:
     case PlanStatus::State::kSettled:
       if (figures.slot_busy * 2 > figures.online_requests) return "planned places were still in use";
@@ -247,7 +248,9 @@ std::string SummaryLine(const Statistics& statistics) {
           std::to_string(statistics.passed_through_requests) + " passed through";
   if (total.planned_requests * 2 < served)
     line += (total.planned_requests == 0 ? "; not planned: " : "; mostly online: ") + WhyOnline(statistics);
-  if (total.out_of_memory > 0) line += "; out of memory " + std::to_string(total.out_of_memory) + " times";
+  if (total.out_of_memory > 0)
+    line += total.out_of_memory == 1 ? "; out of memory once"
+                                     : "; out of memory " + std::to_string(total.out_of_memory) + " times";
   return line;
 }
 

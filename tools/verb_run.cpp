@@ -107,6 +107,9 @@ void PrintNextCommand(const RunOptions& options) {
 }
 
 int Run(const RunOptions& options, const std::vector<std::string>& command) {
+  // What the command line does not know is taken for the command; no command begins with a dash.
+  if (!command.empty() && command.front().starts_with('-'))
+    throw Failure(ExitCode::kUsage, "run has no option " + command.front() + "; stalloc run --help lists them");
   if (command.empty()) throw Failure(ExitCode::kUsage, "run needs a command: stalloc run [options] -- CMD [ARGS...]");
   const ChildEnd end = RunChild(command, ChildEnvironment(options));
   if (end.exit_code == 0) PrintNextCommand(options);

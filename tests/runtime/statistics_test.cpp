@@ -91,6 +91,7 @@ TEST(Statistics, TheSummaryLineSaysWhyLittleWasPlanned) {
   EXPECT_EQ(end_of_line(0, 9000, {.state = State::kOff}), "; not planned: planning is off");
   EXPECT_EQ(end_of_line(0, 9000, {.state = State::kWaiting}),
             "; not planned: the run ended before its plan came into force");
+  EXPECT_EQ(end_of_line(1000, 9000, {.state = State::kWaiting}), "; mostly online: the plan came late in the run");
   EXPECT_EQ(end_of_line(1000, 9000, {.state = State::kOnTrial}), "; mostly online: the plan came late in the run");
   EXPECT_EQ(end_of_line(9000, 1000, {.state = State::kSettled}), "");
   EXPECT_EQ(end_of_line(0, 0, {}), "");

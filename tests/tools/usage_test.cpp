@@ -36,6 +36,7 @@ TEST_F(Usage, MistakesAreExitCodeTwo) {
       {"run"},
       {"run", "--"},
       {"run", "--growth", "99", "--", "true"},
+      {"run", "--no-such-option=3", "--", "true"},
       {"replay"},
       {"replay", input, "--allocator", "magic"},
   };
