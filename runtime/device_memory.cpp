@@ -17,7 +17,11 @@ constexpr std::uint64_t kFreesPerMarker = 64;
 }  // namespace
 
 DeviceMemory::DeviceMemory(const DriverApi& driver, CUdevice device, int ordinal, const MemoryPolicy& policy)
-    : driver_(driver), device_(device), ordinal_(ordinal), policy_(policy), pages_(driver, device, policy.peers),
+    : driver_(driver),
+      device_(device),
+      ordinal_(ordinal),
+      policy_(policy),
+      pages_(driver, device, policy.peers),
       blocks_(1 << 14) {}
 
 DeviceMemory::~DeviceMemory() = default;
@@ -171,16 +175,17 @@ CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, Blo
     if (block.waited_for) RecordMarker(who.stream);
     return CUDA_SUCCESS;
   }
-  // Without a stream the program relies on the call's implicit synchronisation, and so does the next owner.
-  const CUresult result = driver_.cuCtxSynchronize();
+  // Without a stream the program relies on the call's implicit synchronisation, and so does the next owner. While
+  // somebody captures there is nothing to wait for with: the memory stays aside until that is over.
+  const bool capturing = captures_in_progress.load(std::memory_order_relaxed) != 0;
+  const CUresult result = capturing ? CUDA_SUCCESS : driver_.cuCtxSynchronize();
   std::lock_guard lock(mutex_);
-  if (result == CUDA_SUCCESS) {
+  if (capturing || result != CUDA_SUCCESS) {
+    deferred_.push_back({address, block});
+  } else {
     ReleaseBlock(address, block, Fence{});
-    return CUDA_SUCCESS;
   }
-  deferred_.push_back({address, block});
-  // While somebody captures, the driver forbids to wait; that is no fault of this free.
-  return captures_in_progress.load(std::memory_order_relaxed) != 0 ? CUDA_SUCCESS : result;
+  return result;
 }
 
 std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) const {

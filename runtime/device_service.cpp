@@ -49,7 +49,7 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   if (!Servable(driver, device, refusal)) return nullptr;
   std::unique_ptr<DeviceService> service(new DeviceService);
   service->device_ = device;
-  service->context_ = context;
+  service->SetContext(context);
   service->name_ = DeviceName(driver, device);
 
   MemoryPolicy policy;

@@ -164,6 +164,15 @@ void PageStore::Shrink(PageNumber first, PageNumber count) noexcept {
   cost_.unmap_calls.fetch_add(count, std::memory_order_relaxed);
 }
 
+void PageStore::Abandon() noexcept {
+  views_mapped_.ForEachRun([&](std::size_t first, std::size_t count) { UnmapView(first * kPageBytes, count); });
+  base_mapped_.ForEachRun([&](std::size_t first, std::size_t count) {
+    Shrink(static_cast<PageNumber>(first), static_cast<PageNumber>(count));
+  });
+  driver_.cuMemAddressFree(views_, views_bytes_);
+  driver_.cuMemAddressFree(base_, base_bytes_);
+}
+
 CUresult PageStore::MapView(std::size_t offset_bytes, std::span<const PageNumber> pages) noexcept {
   Timer timer(cost_);
   const CUdeviceptr address = views_ + offset_bytes;

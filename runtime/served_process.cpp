@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -68,10 +69,17 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext context)
   return service;
 }
 
+void NoteContext(Process& process, CUdevice device, CUcontext context) {
+  const std::lock_guard lock(process.mutex);
+  std::vector<CUcontext>& known = process.contexts[device];
+  if (std::find(known.begin(), known.end(), context) == known.end()) known.push_back(context);
+}
+
 DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context) {
   if (static_cast<std::size_t>(device) >= kMaxDevices) return nullptr;
   DeviceService* service = process.devices[device].load(std::memory_order_acquire);
   if (service == nullptr && !process.refused[device].load()) service = MakeService(process, device, context);
+  if (service != nullptr) NoteContext(process, device, context);
   return service;
 }
 

@@ -28,11 +28,14 @@ struct Process {
   const Settings settings;
   LearningThread learning;
   Recorder recorder;  // takes requests down only where a trace was asked for
-  std::mutex mutex;   // guards who is made and who is retired; never held over a driver call
+  std::mutex mutex;   // guards who is made and who is retired, and the contexts; never held over a driver call
   // By device ordinal; published once for each context, read without a lock.
   std::atomic<DeviceService*> devices[kMaxDevices] = {};
   std::atomic<bool> refused[kMaxDevices] = {};
   std::vector<DeviceService*> retired;  // whose context has ended; they count in the statistics
+  // Contexts in which something was served, by device. A device's blocks are in one service, whichever context they are
+  // of: it lives while one of them does.
+  std::vector<CUcontext> contexts[kMaxDevices];
   PeerAccess peers[kMaxDevices];        // by the device that owns the memory
   std::atomic<bool> several_devices{false};  // can be seen by this process
   std::atomic<int> served_devices{0};
@@ -41,6 +44,7 @@ struct Process {
   std::atomic<std::uint64_t> passed_requests{0};
   std::atomic<std::uint64_t> passed_bytes{0};
   std::atomic<bool> finished{false};
+  std::atomic<bool> exiting{false};  // exit() has been called: the kernel takes everything back soon
   std::atomic<bool> stream_ordered{false};  // a request with a stream has been seen
 };
 

@@ -66,6 +66,29 @@ Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, st
   return Answer::kPassThrough;
 }
 
+// What CUDA says to a free while somebody captures. CUDA_SUCCESS: nothing against it.
+//
+// In stream order on a capturing stream it would be a node of the graph, and can only be of the graph's own memory.
+// Without a stream it is one of the calls that a capture may forbid, and that end a capture where it does; so is asking
+// for an event.
+CUresult RefusedByCapture(Process& process, StreamOrder order, CUcontext context) noexcept {
+  if (DeviceMemory::captures_in_progress.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;
+  if (order) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUresult result = process.driver.cuStreamIsCapturing(*order, &status);
+    return result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE ? CUDA_ERROR_INVALID_VALUE : result;
+  }
+  const ContextScope scope(process.driver, context);
+  CUevent event = nullptr;
+  {
+    const RelaxedCapture relaxed(process.driver);
+    if (process.driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  }
+  const CUresult result = process.driver.cuEventQuery(event);
+  process.driver.cuEventDestroy(event);
+  return result;
+}
+
 // Is `stream`, as the calling thread names it, one whose order the service's device can follow?
 bool OrderedOn(Process& process, const DeviceService& service, CUstream stream) noexcept {
   if (!process.several_devices.load(std::memory_order_relaxed)) return true;
@@ -103,6 +126,8 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
   DeviceService* service = Owner(*process, address);
   if (service == nullptr) return Answer::kPassThrough;
   try {
+    *result = RefusedByCapture(*process, order, service->context());
+    if (*result != CUDA_SUCCESS) return Answer::kServed;
     if (order && !OrderedOn(*process, *service, *order)) order = WaitOnHost(*process, *order);
     ContextScope scope(process->driver, service->context());
     DeviceMemory::BlockInfo freed;

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -93,6 +94,10 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
     if (!settings.trace.empty()) process->recorder.Start(settings.trace.Expand());
     ListenForSignal(*process);
     g_process.store(process, std::memory_order_release);
+    // Before the destructors of libraries, which may end contexts.
+    std::atexit([] {
+      if (Process* ending = g_process.load()) ending->exiting.store(true);
+    });
     return true;
   } catch (const std::exception& e) {
     LogWarn(std::string("not serving: ") + e.what());

@@ -31,6 +31,14 @@ bool AreTwoDevices(int owner, int peer) noexcept {
   return owner >= 0 && owner < kLimit && peer >= 0 && peer < kLimit && owner != peer;
 }
 
+// Forgets a context; returns another one of the device in which something was served, or nullptr.
+CUcontext WithoutContext(Process& process, CUdevice device, CUcontext context) noexcept {
+  const std::lock_guard lock(process.mutex);
+  std::vector<CUcontext>& known = process.contexts[device];
+  std::erase(known, context);
+  return known.empty() ? nullptr : known.front();
+}
+
 // Carries out on what is mapped already what has been said of `peer`.
 void ApplyAccess(Process& process, std::size_t owner, CUdevice peer) noexcept {
   DeviceService* service = process.devices[owner].load();
@@ -61,16 +69,30 @@ void NoteContextDestroyed(CUcontext context) noexcept {
   if (process == nullptr) return;
   for (auto& slot : process->devices) {
     DeviceService* service = slot.load(std::memory_order_acquire);
-    if (service == nullptr || service->context() != context) continue;
-    // Its memory goes with the context. The service stays where it is (other threads may be inside it), unreachable.
+    if (service == nullptr) continue;
+    const CUcontext other = WithoutContext(*process, service->device(), context);
+    if (service->context() != context) continue;
     process->learning.Remove(&service->learner());
+    if (other != nullptr) {
+      // Blocks of the other context are in there. Those of this one go unused until the process ends.
+      service->SetContext(other);
+      if (process->settings.planning) process->learning.Add(&service->learner(), other);
+      continue;
+    }
+    // The service stays where it is, unreachable: other threads may be inside it.
     slot.store(nullptr, std::memory_order_release);
+    process->served_devices.fetch_sub(1);
     try {
       std::lock_guard lock(process->mutex);
       process->retired.push_back(service);
     } catch (const std::exception&) {  // its figures are lost
     }
-    process->served_devices.fetch_sub(1);
+    if (process->exiting.load()) continue;
+    // Mapped memory is no context's, so it has to be given back; what a context allocates ends with it.
+    const ContextScope scope(process->driver, context);
+    const RelaxedCapture relaxed(process->driver);
+    process->driver.cuCtxSynchronize();
+    service->memory().Abandon();
   }
   process->context_epoch.fetch_add(1);
   process->stream_epoch.fetch_add(1);

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, OverTheSimulatedDevice,
                          testing::Values("runtime_calls", "runtime_calls_static", "runtime_calls_per_thread",
                                          "runtime_calls_static_per_thread", "driver_calls_linked", "entry_point",
                                          "late_free", "exceptions", "threads", "fork", "runtime_api",
-                                         "runtime_api_static", "addresses"),
+                                         "runtime_api_static", "addresses", "captures", "contexts"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST(Simulated, MemoryIsUsableAndNeverReusedTooEarly) {

@@ -129,6 +129,7 @@ class DeviceMemory {
   CUresult Free(CUdeviceptr address, std::optional<Order> order, BlockInfo* freed = nullptr,
                 StreamIndex* stream = nullptr);
 
+  void Abandon() noexcept { pages_.Abandon(); }
   CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
 
   bool Owns(CUdeviceptr address) const noexcept { return pages_.Contains(address); }

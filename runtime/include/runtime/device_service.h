@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +31,9 @@ class DeviceService {
   enum class KeptPlan : std::uint8_t { kNotLookedFor, kNone, kUsed, kRefused };
   KeptPlan kept_plan() const { return kept_plan_; }
   OutOfMemoryReporter& out_of_memory() { return out_of_memory_; }
-  CUcontext context() const { return context_; }
+  // The context in which the runtime makes its own calls.
+  CUcontext context() const { return context_.load(std::memory_order_relaxed); }
+  void SetContext(CUcontext context) { context_.store(context, std::memory_order_relaxed); }
   CUdevice device() const { return device_; }
   const std::string& name() const { return name_; }
   // STALLOC_MEMORY_LIMIT on this device. Where there is one, out of memory is said by stalloc and not by the driver.
@@ -40,7 +43,7 @@ class DeviceService {
   DeviceService() = default;
 
   CUdevice device_ = 0;
-  CUcontext context_ = nullptr;
+  std::atomic<CUcontext> context_{nullptr};
   KeptPlan kept_plan_ = KeptPlan::kNotLookedFor;
   std::string name_;
   std::optional<std::uint64_t> limit_bytes_;

@@ -51,6 +51,10 @@ class PageStore {
   // Takes pages [first, first + count) out of the base range and gives them back to the driver. Nothing may use them.
   void Shrink(PageNumber first, PageNumber count) noexcept;
 
+  // Unmaps and gives back everything, the address ranges too: the context has ended, and nothing uses them any more.
+  // Threads that are still inside are refused by the driver from here on.
+  void Abandon() noexcept;
+
   // Maps pages[k] at views() + offset + k * 2 MiB. All or nothing.
   CUresult MapView(std::size_t offset_bytes, std::span<const PageNumber> pages) noexcept;
   void UnmapView(std::size_t offset_bytes, std::size_t page_count) noexcept;
