@@ -29,7 +29,9 @@ PlanDecoder::Level::Level(const Problem& problem, std::vector<Bytes> sizes, Byte
 
 PlanDecoder::PlanDecoder(const PageProblem& problem, const std::vector<Order>& bases)
     : problem_(problem), waits_(HasSeveralStreams(problem.problem)), levels_(kWaitLevels + 1) {
+  sizes_.reserve(problem.problem.requests.size());
   for (const Request& request : problem.problem.requests) sizes_.push_back(request.size_bytes);
+  ranks_.reserve(bases.size());
   for (const Order& base : bases) {
     std::vector<double> rank(base.size());
     for (std::size_t k = 0; k < base.size(); ++k) {
@@ -51,13 +53,14 @@ void PlanDecoder::MakeGroups() {
   std::map<std::pair<Bytes, std::uint32_t>, Bytes> bytes_of;
   for (const Request& request : requests) bytes_of[{request.size_bytes, request.stream}] += request.size_bytes;
   std::vector<std::pair<Bytes, std::pair<Bytes, std::uint32_t>>> kinds;
+  kinds.reserve(bytes_of.size());
   for (const auto& [kind, bytes] : bytes_of) kinds.push_back({bytes, kind});
   std::sort(kinds.rbegin(), kinds.rend());
-  std::map<std::pair<Bytes, std::uint32_t>, std::uint32_t> group_of;
+  std::map<std::pair<Bytes, std::uint32_t>, std::size_t> group_of;
   for (std::size_t k = 0; k < std::min(kinds.size(), kMaxGroups); ++k) {
-    group_of[kinds[k].second] = static_cast<std::uint32_t>(groups_++);
+    group_of[kinds[k].second] = groups_++;
   }
-  std::map<int, std::uint32_t> rest;  // by the exponent of the size
+  std::map<int, std::size_t> rest;  // by the exponent of the size
   for (const Request& request : requests) {
     const auto own = group_of.find({request.size_bytes, request.stream});
     if (own != group_of.end()) {

@@ -70,7 +70,7 @@ class PlanDecoder {
   const bool waits_;  // there can be any
   std::vector<Bytes> sizes_;
   std::vector<std::vector<double>> ranks_;  // by base order and request, in [0, 1)
-  std::vector<std::uint32_t> group_;        // of each request
+  std::vector<std::size_t> group_;          // of each request
   std::size_t groups_ = 0;
   std::uint64_t lowest_pages_ = 0;
   std::uint64_t highest_pages_ = 0;             // of the incumbent, or a quarter above the lowest
