@@ -94,7 +94,7 @@ planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, Str
 class ContextScope {
  public:
   ContextScope(const DriverApi& driver, CUcontext wanted) : driver_(driver) {
-    driver_.cuCtxGetCurrent(&before_);
+    status_ = driver_.cuCtxGetCurrent(&before_);
     pushed_ = before_ != wanted && driver_.cuCtxPushCurrent(wanted) == CUDA_SUCCESS;
   }
   ~ContextScope() {
@@ -104,11 +104,13 @@ class ContextScope {
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
-  CUcontext before() const { return before_; }
+  // What the driver says to a question that it always answers, but where calls are forbidden: in host functions.
+  CUresult status() const { return status_; }
 
  private:
   const DriverApi& driver_;
   CUcontext before_ = nullptr;
+  CUresult status_ = CUDA_SUCCESS;
   bool pushed_ = false;
 };
 

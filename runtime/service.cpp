@@ -130,6 +130,8 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
     if (*result != CUDA_SUCCESS) return Answer::kServed;
     if (order && !OrderedOn(*process, *service, *order)) order = WaitOnHost(*process, *order);
     ContextScope scope(process->driver, service->context());
+    *result = scope.status();
+    if (*result != CUDA_SUCCESS) return Answer::kServed;
     DeviceMemory::BlockInfo freed;
     StreamIndex stream = kNoStream;
     *result = service->memory().Free(address, OrderOf(order, service->context()), &freed, &stream);

@@ -2,6 +2,8 @@
 // holds with it.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "run_program.h"
 
 namespace stalloc::interpose {
@@ -48,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, OverTheSimulatedDevice,
                          testing::Values("runtime_calls", "runtime_calls_static", "runtime_calls_per_thread",
                                          "runtime_calls_static_per_thread", "driver_calls_linked", "entry_point",
                                          "late_free", "exceptions", "threads", "fork", "runtime_api",
-                                         "runtime_api_static", "addresses", "captures", "contexts"),
+                                         "runtime_api_static", "addresses", "captures", "contexts", "callbacks"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST(Simulated, MemoryIsUsableAndNeverReusedTooEarly) {
@@ -64,6 +66,40 @@ TEST(Simulated, ATrimAfterASynchronisationGivesEverythingBack) {
   EXPECT_EQ(plain.exit_code, 0) << plain.output;
   const Outcome served = RunProgram({Program("trim")}, Served());
   EXPECT_EQ(served.exit_code, 0) << served.output;
+}
+
+// Preloads that people have beside this one, as far as they are here; before it and after it.
+TEST(Simulated, BesideOtherPreloads) {
+  std::vector<std::string> others = {STALLOC_COUNTING_PRELOAD};
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/lib/"}) {
+    for (const char* name : {"libjemalloc.so.2", "libtcmalloc.so.4", "libtcmalloc_minimal.so.4", "libmimalloc.so.2",
+                             "libasan.so.8", "libasan.so.6"}) {
+      if (std::filesystem::exists(std::string(folder) + name)) others.push_back(std::string(folder) + name);
+    }
+  }
+  for (const std::string& other : others) {
+    for (const bool first : {true, false}) {
+      Environment environment = Served();
+      environment["LD_PRELOAD"] = first ? other + ":" STALLOC_LIBRARY : STALLOC_LIBRARY ":" + other;
+      // The sanitizer wants to be first, and would report the programs' own leaks.
+      environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0";
+      for (const std::vector<std::string>& command :
+           std::vector<std::vector<std::string>>{{Program("simulated"), "served"},
+                                                 {Program("runtime_api")},
+                                                 {Program("runtime_api_static")},
+                                                 {Program("driver_calls"), "dlsym"},
+                                                 {Program("late_free")},
+                                                 {Program("threads")},
+                                                 {Program("fork")}}) {
+        const Outcome outcome = RunProgram(command, environment);
+        EXPECT_EQ(outcome.exit_code, 0) << other << (first ? " first, " : " second, ") << command[0] << ": "
+                                        << outcome.output;
+        EXPECT_NE(outcome.output.find(" online, "), std::string::npos) << other << ", " << command[0];
+      }
+      // In processes that have nothing to do with CUDA neither is noticed.
+      EXPECT_EQ(RunProgram({"sh", "-c", "echo a | cat"}, environment).output, "a\n") << other;
+    }
+  }
 }
 
 struct TwoDevices : testing::TestWithParam<const char*> {

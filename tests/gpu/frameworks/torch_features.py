@@ -65,18 +65,6 @@ def compiled():
     return bits(train(model, call=torch.compile(model)), *model.parameters())
 
 
-def reduce_overhead():
-    """CUDA graph trees need PyTorch's own pools: the shim must see this mode and leave the process a working backend."""
-    model = small_model().requires_grad_(False)
-    call = torch.compile(model, mode="reduce-overhead")
-    generator = torch.Generator("cuda").manual_seed(3)
-    outputs = []
-    for _ in range(6):
-        torch.compiler.cudagraph_mark_step_begin()
-        outputs.append(call(torch.randn(256, 512, generator=generator, device="cuda")).clone())
-    return bits(*outputs)
-
-
 class Squares(torch.utils.data.Dataset):
     def __len__(self):
         return 64
@@ -301,15 +289,37 @@ def two_devices():
     return "right" if right else f"wrong_{total[0]}"
 
 
+def peer_copies():
+    """Copies between devices of every shape: PyTorch makes them by peer access, by copies that name the devices, or by
+    kernels of one that read or write the other's memory. The other device's stream is also used while this one is
+    current."""
+    wrong = 0
+    for i in range(10):
+        a = torch.arange(1 << 22, device="cuda:0", dtype=torch.int64).view(2048, 2048) + i
+        there, turned = a.to("cuda:1", non_blocking=True), a.t().to("cuda:1")
+        back = torch.zeros(2048, 4096, device="cuda:0", dtype=torch.int64)
+        back[:, ::2].copy_(turned, non_blocking=True)
+        side = torch.cuda.Stream(device="cuda:1")
+        side.wait_stream(torch.cuda.current_stream(1))
+        with torch.cuda.stream(side):
+            beside = there * 2 + turned
+        torch.cuda.current_stream(1).wait_stream(side)
+        beside.record_stream(torch.cuda.current_stream(1))
+        wrong += int((back[:, ::2] != a.t()).sum()) + int(back[:, 1::2].sum())
+        wrong += int((beside.to("cuda:0") != a * 2 + a.t()).sum())
+        del a, there, turned, back, beside
+    return "right" if wrong == 0 else f"wrong_{wrong}"
+
+
 EVERYDAY = [eager, record_stream, same_stream_order, empty_cache, counters, cudnn_benchmark, sdpa, cuda_graph]
 EVERYDAY += [triton_kernel, out_of_memory, threads, loader_fork, loader_spawn]
-ALL = {f.__name__: f for f in EVERYDAY + [compiled, reduce_overhead, ipc, two_devices]}
+ALL = {f.__name__: f for f in EVERYDAY + [compiled, ipc, two_devices, peer_copies]}
 
 
 def main():
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
-    if "two_devices" in sys.argv and torch.cuda.device_count() < 2:
+    if {"two_devices", "peer_copies"} & set(sys.argv) and torch.cuda.device_count() < 2:
         print("skip needs two devices")
         return
     for name in sys.argv[1:] or [f.__name__ for f in EVERYDAY]:

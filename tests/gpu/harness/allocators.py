@@ -11,7 +11,7 @@ STALLOC = ("stalloc1", "stalloc2")
 ALL = PEERS + STALLOC
 
 _CONF = {"default": None, "expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
-_CHOICES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+_CHOICES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "_STALLOC_PYTORCH")
 
 
 def clean_environment():
