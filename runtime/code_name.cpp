@@ -48,7 +48,7 @@ std::string CodeName(std::uintptr_t return_address) {
   if (::dladdr(reinterpret_cast<void*>(call), &info) == 0 || info.dli_fname == nullptr) return Hex(call);
   const char* slash = std::strrchr(info.dli_fname, '/');
   const std::string module = slash != nullptr ? slash + 1 : info.dli_fname;
-  const std::string place = module + "+" + Hex(call - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
+  std::string place = module + "+" + Hex(call - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
   if (info.dli_sname == nullptr) return place;
   return ShortName(info.dli_sname) + " (" + place + ")";
 }

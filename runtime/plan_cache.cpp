@@ -24,7 +24,7 @@ namespace {
 // What was used so recently may be about to be read, or has just been written.
 constexpr std::time_t kInUseSeconds = 600;
 // A writer that has not renamed its file by now never will.
-constexpr std::time_t kAbandonedSeconds = 24 * 3600;
+constexpr std::time_t kAbandonedSeconds = std::time_t{24} * 3600;
 
 constexpr std::string_view kPlanSuffix = ".plan";
 constexpr std::string_view kTrash = ".deleted-";
@@ -120,7 +120,7 @@ std::optional<planner::FileError> KeepPlan(const std::string& path, const planne
   if (cache_bytes == 0) return planner::WritePlanFile(path, plan);
   const std::string folder = path.substr(0, path.rfind('/'));
   MakeFolder(folder);
-  const auto error = planner::WritePlanFile(path, plan);
+  auto error = planner::WritePlanFile(path, plan);
   if (!error) TrimPlanCache(folder, cache_bytes);
   return error;
 }
@@ -131,7 +131,8 @@ std::uint64_t TrimPlanCache(const std::string& folder, std::uint64_t limit_bytes
   std::uint64_t bytes = 0;
   for (const std::string& name : NamesIn(folder)) {
     const Kind kind = KindOf(name);
-    Kept kept{folder + "/" + name, {}};
+    Kept kept{folder, {}};
+    kept.path.append("/").append(name);
     if (kind == Kind::kForeign || ::lstat(kept.path.c_str(), &kept.status) != 0 || !S_ISREG(kept.status.st_mode))
       continue;
     if (kind == Kind::kRemains) {

@@ -18,7 +18,7 @@
 namespace stalloc::tools {
 
 // What STALLOC_STATS has written: the members are those of runtime/statistics.h.
-struct StatisticsFile {
+struct StatisticsFile {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   nlohmann::ordered_json json;
 };
 
