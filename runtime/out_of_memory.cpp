@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/call_site.h"
+#include "runtime/capture.h"
 #include "runtime/code_name.h"
 #include "runtime/device_service.h"
 #include "runtime/figure_text.h"
@@ -168,6 +169,7 @@ void OutOfMemoryReporter::Failed(const DriverApi& driver, const DeviceService& s
     facts.limit_bytes = service.limit_bytes();
     facts.capturing = DeviceMemory::captures_in_progress.load(std::memory_order_relaxed) != 0;
     facts.memory = service.memory().Snapshot();
+    const RelaxedCapture relaxed(driver);
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
     if (driver.cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS) {

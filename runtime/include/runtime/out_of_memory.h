@@ -66,7 +66,7 @@ class ReportPace {
   Clock::time_point last_said_;
 };
 
-// Reports the failures of one device. Any thread.
+// Reports the failures of one device. Any thread, with the service's context current.
 class OutOfMemoryReporter {
  public:
   void Failed(const DriverApi& driver, const DeviceService& service, const Refused& refused) noexcept;
