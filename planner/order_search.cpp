@@ -7,12 +7,18 @@ namespace stalloc::planner {
 
 namespace {
 
-constexpr int kFailuresBeforeRestart = 400;
+constexpr int kFailuresBeforeFirstRestart = 60;
 
 }  // namespace
 
 OrderSearch::OrderSearch(const Instance& instance, Order start, Fit fit, std::uint64_t seed)
-    : instance_(instance), start_(std::move(start)), fit_(fit), order_(start_), random_(seed), occupancy_(instance) {}
+    : instance_(instance),
+      start_(std::move(start)),
+      fit_(fit),
+      order_(start_),
+      patience_(kFailuresBeforeFirstRestart),
+      random_(seed),
+      occupancy_(instance) {}
 
 std::size_t OrderSearch::Place(Bytes ceiling, Packing* packing) {
   occupancy_.Clear();
@@ -50,8 +56,9 @@ std::optional<Packing> OrderSearch::Run(Bytes ceiling, int tries, const std::fun
     const std::size_t rank = Place(ceiling, &packing);
     if (rank == order_.size()) return packing;
     MoveForward(rank);
-    if (++failures_ == kFailuresBeforeRestart) {
+    if (++failures_ == patience_) {
       failures_ = 0;
+      patience_ *= 2;
       order_ = start_;
       for (int swaps = 0; swaps < 10; ++swaps) MoveForward(random_() % order_.size());
     }

@@ -33,6 +33,7 @@ class OrderSearch {
   const Fit fit_;
   Order order_;
   int failures_ = 0;  // since the order was taken from start_
+  int patience_;      // so many are borne before it is taken again; twice as many each time
   std::mt19937_64 random_;
   Occupancy occupancy_;
 };

@@ -97,6 +97,7 @@ class Solver {
         std::optional<Packing> packing =
             PlaceInOrder(instance, MakeOrder(instance, rule), fit, best_ ? best_->height - 1 : kUnlimited, occupancy);
         if (!packing) continue;
+        best_start_ = {rule, fit};
         Offer(std::move(packing->offsets),
               std::string(NameOf(rule)) + (fit == Fit::kFirst ? " first fit" : " best fit"));
       }
@@ -143,10 +144,10 @@ class Solver {
   // Rounds of a fixed number of tries, after which all threads go on from the best height: so the result does not
   // depend on their speed. Half of the rounds start from the best greedy order, the others from each of a list in turn.
   void RunOrderSearch(int max_idle_rounds) {
-    constexpr Start kStarts[] = {{OrderRule::kLoad, Fit::kFirst}, {OrderRule::kLoadLength, Fit::kFirst},
-                                 {OrderRule::kSize, Fit::kFirst}, {OrderRule::kLength, Fit::kBest},
-                                 {OrderRule::kArea, Fit::kFirst}, {OrderRule::kSizeLength, Fit::kFirst},
-                                 {OrderRule::kBegin, Fit::kBest}, {OrderRule::kEnd, Fit::kBest}};
+    constexpr Start kStarts[] = {
+        {OrderRule::kLoad, Fit::kFirst},       {OrderRule::kArea, Fit::kFirst}, {OrderRule::kLoadLength, Fit::kBest},
+        {OrderRule::kLength, Fit::kBest},      {OrderRule::kSize, Fit::kFirst}, {OrderRule::kLoadLength, Fit::kFirst},
+        {OrderRule::kSizeLength, Fit::kFirst}, {OrderRule::kBegin, Fit::kBest}, {OrderRule::kEnd, Fit::kBest}};
     std::vector<std::unique_ptr<OrderSearch>> searches(threads_ * (1 + std::size(kStarts)));
     int idle = 0;
     for (std::size_t round = 0; idle < max_idle_rounds && !Done() && !OutOfTime(); ++round, ++idle) {
