@@ -40,9 +40,9 @@ void SetUnlessSet(const char* value, const char* name) noexcept { ::setenv(name,
 // Why PyTorch must keep its own allocator here; nothing if it need not.
 std::optional<std::string> Obstacle(const runtime::Settings& settings) {
   using runtime::Need;
-  if (settings.ipc == runtime::Ipc::kOn) return std::string();  // the user knows
-  if (settings.ipc == runtime::Ipc::kAuto && runtime::KnownToNeed(settings, Need::kIpc))
-    return std::string();  // said where the requests are passed through
+  // The user knows. A need of handles that was only seen is not PyTorch's: on the cudaMallocAsync backend it refuses
+  // before it asks CUDA, so it was somebody else beside it (NCCL, say), whose cudaMalloc is left to the driver.
+  if (settings.ipc == runtime::Ipc::kOn) return std::string();
   const std::vector<std::string> arguments = runtime::ArgumentsOfThisProcess();
   std::string why;
   if (const auto feature = FindAllocatorFeature(arguments)) {

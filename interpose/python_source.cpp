@@ -27,6 +27,12 @@ constexpr std::string_view kFeatures[] = {"reduce-overhead", "max-autotune", "tr
 // The feature that a line names outside a comment; empty if there is none.
 std::string_view FeatureIn(std::string_view line) {
   line = line.substr(0, line.find('#'));
+  // What an option may be is not what it is: argparse's choices=[...].
+  if (const std::size_t choices = line.find("choices"); choices != std::string_view::npos) {
+    const std::size_t end = line.find_first_of("])}", choices);
+    const std::string_view before = FeatureIn(line.substr(0, choices));
+    return !before.empty() || end == std::string_view::npos ? before : FeatureIn(line.substr(end));
+  }
   for (const std::string_view feature : kFeatures) {
     const std::size_t at = line.find(feature);
     if (at == std::string_view::npos) continue;
