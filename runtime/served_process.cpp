@@ -12,18 +12,11 @@ namespace stalloc::runtime {
 
 constinit std::atomic<Process*> g_process{nullptr};
 constinit std::atomic<bool> g_forked{false};
+constinit thread_local ContextCache t_context __attribute__((tls_model("initial-exec"))) = {nullptr, 0, nullptr};
 
 namespace {
 
-// The device that a context belongs to, remembered by each thread for the context it last asked with.
-struct ContextCache {
-  CUcontext context;
-  std::uint64_t epoch;
-  DeviceService* service;
-};
-thread_local ContextCache t_context __attribute__((tls_model("initial-exec"))) = {nullptr, 0, nullptr};
-
-// The same for the streams it last asked with.
+// What each thread remembers of the streams it last asked with.
 struct StreamCache {
   struct Entry {
     CUstream stream;
@@ -83,9 +76,9 @@ DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context) {
   return service;
 }
 
-Place CurrentPlace(Process& process) noexcept {
-  Place place;
-  if (process.driver.cuCtxGetCurrent(&place.context) != CUDA_SUCCESS || place.context == nullptr) return place;
+Place CurrentPlace(Process& process, CUcontext current) noexcept {
+  Place place{nullptr, current, true};
+  if (current == nullptr) return place;
   const std::uint64_t epoch = process.context_epoch.load(std::memory_order_relaxed);
   if (t_context.context == place.context && t_context.epoch == epoch) {
     place.service = t_context.service;
@@ -111,8 +104,8 @@ Place StreamPlace(Process& process, CUstream stream) noexcept {
 
 }  // namespace
 
-Place PlaceOf(Process& process, StreamOrder order) noexcept {
-  const Place here = CurrentPlace(process);
+Place FindPlace(Process& process, StreamOrder order, CUcontext current) noexcept {
+  const Place here = CurrentPlace(process, current);
   // With one device there is no other; and with no context the driver must be let speak.
   if (here.context == nullptr || !order || IsDefaultStream(*order) ||
       !process.several_devices.load(std::memory_order_relaxed))
@@ -128,10 +121,7 @@ Place PlaceOf(Process& process, StreamOrder order) noexcept {
   return {known.service, known.context, known.context == here.context};
 }
 
-DeviceService* Owner(Process& process, CUdeviceptr address) noexcept {
-  if (t_context.service != nullptr && t_context.service->memory().Owns(address) &&
-      t_context.epoch == process.context_epoch.load(std::memory_order_relaxed))
-    return t_context.service;
+DeviceService* FindOwner(Process& process, CUdeviceptr address) noexcept {
   for (auto& slot : process.devices) {
     DeviceService* service = slot.load(std::memory_order_acquire);
     if (service != nullptr && service->memory().Owns(address)) return service;

@@ -36,7 +36,7 @@ struct Process {
   // Contexts in which something was served, by device. A device's blocks are in one service, whichever context they are
   // of: it lives while one of them does.
   std::vector<CUcontext> contexts[kMaxDevices];
-  PeerAccess peers[kMaxDevices];        // by the device that owns the memory
+  PeerAccess peers[kMaxDevices];             // by the device that owns the memory
   std::atomic<bool> several_devices{false};  // can be seen by this process
   std::atomic<int> served_devices{0};
   std::atomic<std::uint64_t> context_epoch{1};
@@ -44,7 +44,7 @@ struct Process {
   std::atomic<std::uint64_t> passed_requests{0};
   std::atomic<std::uint64_t> passed_bytes{0};
   std::atomic<bool> finished{false};
-  std::atomic<bool> exiting{false};  // exit() has been called: the kernel takes everything back soon
+  std::atomic<bool> exiting{false};         // exit() has been called: the kernel takes everything back soon
   std::atomic<bool> stream_ordered{false};  // a request with a stream has been seen
 };
 
@@ -64,10 +64,44 @@ struct Place {
   bool current = true;               // `context` is the calling thread's current one
 };
 
-// Of the device of the order's stream; without a stream, of the current context's device.
-Place PlaceOf(Process& process, StreamOrder order) noexcept;
+// True for the streams whose handle means another stream in each context.
+inline bool IsDefaultStream(CUstream stream) noexcept {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
 
-DeviceService* Owner(Process& process, CUdeviceptr address) noexcept;
+// The device that a context belongs to, remembered by each thread for the context it last asked with. Initial-exec and
+// constant: a plain offset from the thread pointer.
+struct ContextCache {
+  CUcontext context;
+  std::uint64_t epoch;
+  DeviceService* service;
+};
+extern constinit thread_local ContextCache t_context __attribute__((tls_model("initial-exec")));
+
+inline bool Remembers(const Process& process) noexcept {
+  return t_context.epoch == process.context_epoch.load(std::memory_order_relaxed);
+}
+
+// Of the device of the order's stream; without a stream, of the current context's device. The usual case is found here.
+Place FindPlace(Process& process, StreamOrder order, CUcontext current) noexcept;
+inline Place PlaceOf(Process& process, StreamOrder order, CUcontext current) noexcept {
+  if (current != nullptr && t_context.context == current && Remembers(process) &&
+      (!order || !process.several_devices.load(std::memory_order_relaxed) || IsDefaultStream(*order))) [[likely]]
+    return {t_context.service, current, true};
+  return FindPlace(process, order, current);
+}
+inline Place PlaceOf(Process& process, StreamOrder order) noexcept {
+  CUcontext current = nullptr;
+  return process.driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS ? PlaceOf(process, order, current) : Place{};
+}
+
+DeviceService* FindOwner(Process& process, CUdeviceptr address) noexcept;
+inline DeviceService* Owner(Process& process, CUdeviceptr address) noexcept {
+  if (t_context.service != nullptr && t_context.service->memory().Owns(address) && Remembers(process)) [[likely]]
+    return t_context.service;
+  return FindOwner(process, address);
+}
+
 DeviceService* OnDevice(Process* process, int device) noexcept;
 
 // visit(service) for each device that is served.
@@ -76,11 +110,6 @@ void ForEachService(Process* process, Visit visit) noexcept {
   if (process == nullptr) return;
   for (auto& slot : process->devices)
     if (DeviceService* service = slot.load(std::memory_order_acquire)) visit(*service);
-}
-
-// True for the streams whose handle means another stream in each context.
-inline bool IsDefaultStream(CUstream stream) noexcept {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
 // What makes a stream handle unique: the legacy stream is one a context, the per-thread stream one a context and
@@ -93,10 +122,9 @@ planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, Str
 // Makes a context current where another one (or none) is.
 class ContextScope {
  public:
-  ContextScope(const DriverApi& driver, CUcontext wanted) : driver_(driver) {
-    status_ = driver_.cuCtxGetCurrent(&before_);
-    pushed_ = before_ != wanted && driver_.cuCtxPushCurrent(wanted) == CUDA_SUCCESS;
-  }
+  ContextScope(const DriverApi& driver, CUcontext wanted, CUcontext current)
+      : driver_(driver), pushed_(current != wanted && driver.cuCtxPushCurrent(wanted) == CUDA_SUCCESS) {}
+  ContextScope(const DriverApi& driver, CUcontext wanted) : ContextScope(driver, wanted, CurrentOf(driver)) {}
   ~ContextScope() {
     CUcontext popped = nullptr;
     if (pushed_) driver_.cuCtxPopCurrent(&popped);
@@ -104,14 +132,15 @@ class ContextScope {
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
-  // What the driver says to a question that it always answers, but where calls are forbidden: in host functions.
-  CUresult status() const { return status_; }
-
  private:
+  static CUcontext CurrentOf(const DriverApi& driver) {
+    CUcontext current = nullptr;
+    driver.cuCtxGetCurrent(&current);
+    return current;
+  }
+
   const DriverApi& driver_;
-  CUcontext before_ = nullptr;
-  CUresult status_ = CUDA_SUCCESS;
-  bool pushed_ = false;
+  const bool pushed_;
 };
 
 }  // namespace stalloc::runtime

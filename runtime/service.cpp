@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "runtime/call_site.h"
@@ -90,9 +91,9 @@ CUresult RefusedByCapture(Process& process, StreamOrder order, CUcontext context
 }
 
 // Is `stream`, as the calling thread names it, one whose order the service's device can follow?
-bool OrderedOn(Process& process, const DeviceService& service, CUstream stream) noexcept {
+bool OrderedOn(Process& process, const DeviceService& service, CUstream stream, CUcontext current) noexcept {
   if (!process.several_devices.load(std::memory_order_relaxed)) return true;
-  const Place place = PlaceOf(process, stream);
+  const Place place = PlaceOf(process, stream, current);
   return place.context == nullptr || place.service == &service;
 }
 
@@ -112,8 +113,8 @@ Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
   const Place place = PlaceOf(*process, order);
   if (place.service == nullptr || !Wanted(*process, order) || Capturing(*process, order)) return Answer::kPassThrough;
   try {
-    if (place.current) return AllocateAt(*process, place, address, size_bytes, order, result);
-    const ContextScope scope(process->driver, place.context);
+    std::optional<ContextScope> scope;
+    if (!place.current) scope.emplace(process->driver, place.service->context());
     return AllocateAt(*process, place, address, size_bytes, order, result);
   } catch (const std::exception&) {  // the host is out of memory: the driver will say what it can do
     return Answer::kPassThrough;
@@ -126,12 +127,13 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
   DeviceService* service = Owner(*process, address);
   if (service == nullptr) return Answer::kPassThrough;
   try {
-    *result = RefusedByCapture(*process, order, service->context());
+    // A question that the driver always answers, but where calls are forbidden: in host functions.
+    CUcontext current = nullptr;
+    *result = process->driver.cuCtxGetCurrent(&current);
+    if (*result == CUDA_SUCCESS) *result = RefusedByCapture(*process, order, service->context());
     if (*result != CUDA_SUCCESS) return Answer::kServed;
-    if (order && !OrderedOn(*process, *service, *order)) order = WaitOnHost(*process, *order);
-    ContextScope scope(process->driver, service->context());
-    *result = scope.status();
-    if (*result != CUDA_SUCCESS) return Answer::kServed;
+    if (order && !OrderedOn(*process, *service, *order, current)) order = WaitOnHost(*process, *order);
+    const ContextScope scope(process->driver, service->context(), current);
     DeviceMemory::BlockInfo freed;
     StreamIndex stream = kNoStream;
     *result = service->memory().Free(address, OrderOf(order, service->context()), &freed, &stream);
