@@ -27,6 +27,17 @@ using PFN_cuStreamBeginCapture_v10000_ptsz = CUresult(CUDAAPI*)(CUstream);
 // Functions without a stream argument end in _ptds where they follow the per-thread default stream.
 using PFN_cuMemcpy_v7000_ptsz = PFN_cuMemcpy_v7000_ptds;
 using PFN_cuMemcpyDtoD_v7000_ptsz = PFN_cuMemcpyDtoD_v7000_ptds;
+using PFN_cuMemcpyDtoH_v7000_ptsz = PFN_cuMemcpyDtoH_v7000_ptds;
+using PFN_cuMemcpyHtoD_v7000_ptsz = PFN_cuMemcpyHtoD_v7000_ptds;
+using PFN_cuMemcpy2D_v7000_ptsz = PFN_cuMemcpy2D_v7000_ptds;
+using PFN_cuMemcpy2DUnaligned_v7000_ptsz = PFN_cuMemcpy2DUnaligned_v7000_ptds;
+using PFN_cuMemcpy3D_v7000_ptsz = PFN_cuMemcpy3D_v7000_ptds;
+using PFN_cuMemsetD8_v7000_ptsz = PFN_cuMemsetD8_v7000_ptds;
+using PFN_cuMemsetD16_v7000_ptsz = PFN_cuMemsetD16_v7000_ptds;
+using PFN_cuMemsetD32_v7000_ptsz = PFN_cuMemsetD32_v7000_ptds;
+using PFN_cuMemsetD2D8_v7000_ptsz = PFN_cuMemsetD2D8_v7000_ptds;
+using PFN_cuMemsetD2D16_v7000_ptsz = PFN_cuMemsetD2D16_v7000_ptds;
+using PFN_cuMemsetD2D32_v7000_ptsz = PFN_cuMemsetD2D32_v7000_ptds;
 
 // Names that cuda.h maps to their newest version. Here each name means the symbol of exactly that spelling.
 #undef cuCtxDestroy

@@ -1,58 +1,63 @@
-// Copies between two devices that do not name them.
+// Copies that do not say what their ends are, or whose: between two devices, within one, with the host.
 //
 // From cuMemAlloc memory to cuMemAlloc memory the driver copies whether or not peer access is enabled, by way of the
 // host where it must. Of mapped memory, as served memory is, it does so only where the call names the devices'
 // contexts: PyTorch chooses between the two calls in the same way for its expandable segments. So a copy whose ends lie
-// on two devices, and at least one of them in served memory, goes on as the call that names them. Any thread; costs one
-// load in a process that is served on one device.
-#include "driver_call.h"
-#include "process_life.h"
-#include "real_symbols.h"
-#include "runtime/service.h"
+// on two devices, and at least one of them in served memory, goes on as the call that names them. One that concerns the
+// memory of one device only, and not the one that acts, is made there (at_owner.h). Any thread; costs a few loads in a
+// process that is served on one device.
+#include "at_owner.h"
 
 namespace stalloc::interpose {
 namespace {
 
 struct End {
+  // What is managed can be reached from anywhere, as the host's memory can.
+  enum class Kind { kHost, kDevice, kMapped } kind = Kind::kHost;  // kMapped: by the program itself, so no context's
   int device = -1;
   CUcontext context = nullptr;
+  bool served = false;
 };
 
-// Of memory that is not served. Memory that is not a device's, and mapped memory, which is no context's, has none.
+End EndAt(CUdeviceptr address) noexcept {
+  End end;
+  end.device = runtime::OwnerOf(address, &end.context);
+  end.served = end.device >= 0;
+  if (end.served) end.kind = End::Kind::kDevice;
+  return end;
+}
+
+// Of memory that is not served.
 End DriversEnd(CUdeviceptr address) noexcept {
-  unsigned int type = 0;
-  int device = -1;
-  CUcontext context = nullptr;
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                      CU_POINTER_ATTRIBUTE_CONTEXT};
-  void* values[] = {&type, &device, &context};
-  if (Forward<Entry::k_cuPointerGetAttributes>(3u, attributes, values, address) != CUDA_SUCCESS ||
-      type != CU_MEMORYTYPE_DEVICE || context == nullptr) {
+  unsigned int type = 0, managed = 0;
+  End end;
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
+  void* values[] = {&type, &managed, &end.device, &end.context};
+  if (Forward<Entry::k_cuPointerGetAttributes>(4u, attributes, values, address) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE || managed != 0) {
     return {};
   }
-  return {device, context};
+  end.kind = end.context == nullptr ? End::Kind::kMapped : End::Kind::kDevice;
+  return end;
 }
 
-// True if the copy is to name the devices, by these contexts.
-bool NamesDevices(CUdeviceptr destination, CUdeviceptr source, CUcontext* to, CUcontext* from) noexcept {
-  if (!ServingAlready() || !runtime::ServesSeveralDevices()) [[likely]]
-    return false;
-  End destination_end, source_end;
-  destination_end.device = runtime::OwnerOf(destination, &destination_end.context);
-  source_end.device = runtime::OwnerOf(source, &source_end.context);
-  if (destination_end.device < 0 && source_end.device < 0) return false;
-  if (destination_end.device < 0) destination_end = DriversEnd(destination);
-  if (source_end.device < 0) source_end = DriversEnd(source);
-  if (destination_end.device < 0 || source_end.device < 0 || destination_end.device == source_end.device) return false;
-  *to = destination_end.context;
-  *from = source_end.context;
-  return true;
-}
-
-template <typename Peer, typename RealCall>
-CUresult Copy(CUdeviceptr destination, CUdeviceptr source, Peer peer, RealCall forward) noexcept {
-  CUcontext to = nullptr, from = nullptr;
-  return NamesDevices(destination, source, &to, &from) ? peer(to, from) : forward();
+// `peer(to, from)` is the copy that names the devices by these contexts, `call(stream)` the asynchronous form of the
+// program's own, which `forward()` is. A copy with the host is waited for if `waits_for_host`.
+template <typename Peer, typename Call, typename RealCall>
+CUresult Copy(CUdeviceptr destination, CUdeviceptr source, CUstream stream, HostWaits waits_for_host, Peer peer,
+              Call call, RealCall forward) noexcept {
+  if (!SeveralDevicesServed()) [[likely]]
+    return forward();
+  End to = EndAt(destination), from = EndAt(source);
+  const CUdeviceptr served = to.served ? destination : source;
+  if (!to.served && !from.served) return forward();
+  if (!to.served) to = DriversEnd(destination);
+  if (!from.served) from = DriversEnd(source);
+  if (to.kind == End::Kind::kMapped || from.kind == End::Kind::kMapped) return forward();
+  const bool with_host = to.kind == End::Kind::kHost || from.kind == End::Kind::kHost;
+  if (!with_host && to.device != from.device) return peer(to.context, from.context);
+  return CallAtOwner(served, stream, with_host ? waits_for_host : HostWaits::kNo, call, forward);
 }
 
 }  // namespace
@@ -60,24 +65,26 @@ CUresult Copy(CUdeviceptr destination, CUdeviceptr source, Peer peer, RealCall f
 
 using namespace stalloc::interpose;
 
-// `real` is the table's row, `peer` the function that names devices.
-#define STALLOC_COPY(real, peer)                                                       \
-  CUresult real(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes) { \
-    return Copy(                                                                       \
-        destination, source,                                                           \
-        [&](CUcontext to, CUcontext from) {                                            \
-          return STALLOC_CALL_DRIVER(peer, destination, to, source, from, size_bytes); \
-        },                                                                             \
-        [&] { return Forward<Entry::k_##real>(destination, source, size_bytes); });    \
+// `real` is the table's row, `peer` the function that names devices, `asynchronous` the form that takes a stream.
+#define STALLOC_COPY(real, peer, asynchronous)                                                                     \
+  CUresult real(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes) {                             \
+    return Copy(                                                                                                   \
+        destination, source, Order(nullptr, PointOf(Entry::k_##real).streams), HostWaits::kYes,                    \
+        [&](CUcontext to, CUcontext from) {                                                                        \
+          return STALLOC_CALL_DRIVER(peer, destination, to, source, from, size_bytes);                             \
+        },                                                                                                         \
+        [&](CUstream there) { return STALLOC_CALL_DRIVER(asynchronous, destination, source, size_bytes, there); }, \
+        [&] { return Forward<Entry::k_##real>(destination, source, size_bytes); });                                \
   }
-#define STALLOC_COPY_ASYNC(real, peer)                                                                  \
-  CUresult real(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes, CUstream stream) { \
-    return Copy(                                                                                        \
-        destination, source,                                                                            \
-        [&](CUcontext to, CUcontext from) {                                                             \
-          return STALLOC_CALL_DRIVER(peer, destination, to, source, from, size_bytes, stream);          \
-        },                                                                                              \
-        [&] { return Forward<Entry::k_##real>(destination, source, size_bytes, stream); });             \
+#define STALLOC_COPY_ASYNC(real, peer, asynchronous)                                                               \
+  CUresult real(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes, CUstream stream) {            \
+    return Copy(                                                                                                   \
+        destination, source, Order(stream, PointOf(Entry::k_##real).streams), HostWaits::kNo,                      \
+        [&](CUcontext to, CUcontext from) {                                                                        \
+          return STALLOC_CALL_DRIVER(peer, destination, to, source, from, size_bytes, stream);                     \
+        },                                                                                                         \
+        [&](CUstream there) { return STALLOC_CALL_DRIVER(asynchronous, destination, source, size_bytes, there); }, \
+        [&] { return Forward<Entry::k_##real>(destination, source, size_bytes, stream); });                        \
   }
 
 // cuda.h declares the per-thread forms only for itself.
@@ -86,11 +93,11 @@ std::remove_pointer_t<PFN_cuMemcpyPeer_v7000_ptds> cuMemcpyPeer_ptds;
 std::remove_pointer_t<PFN_cuMemcpyPeerAsync_v7000_ptsz> cuMemcpyPeerAsync_ptsz;
 }
 
-STALLOC_COPY(cuMemcpy, cuMemcpyPeer)
-STALLOC_COPY(cuMemcpy_ptds, cuMemcpyPeer_ptds)
-STALLOC_COPY(cuMemcpyDtoD_v2, cuMemcpyPeer)
-STALLOC_COPY(cuMemcpyDtoD_v2_ptds, cuMemcpyPeer_ptds)
-STALLOC_COPY_ASYNC(cuMemcpyAsync, cuMemcpyPeerAsync)
-STALLOC_COPY_ASYNC(cuMemcpyAsync_ptsz, cuMemcpyPeerAsync_ptsz)
-STALLOC_COPY_ASYNC(cuMemcpyDtoDAsync_v2, cuMemcpyPeerAsync)
-STALLOC_COPY_ASYNC(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyPeerAsync_ptsz)
+STALLOC_COPY(cuMemcpy, cuMemcpyPeer, cuMemcpyAsync)
+STALLOC_COPY(cuMemcpy_ptds, cuMemcpyPeer_ptds, cuMemcpyAsync)
+STALLOC_COPY(cuMemcpyDtoD_v2, cuMemcpyPeer, cuMemcpyDtoDAsync)
+STALLOC_COPY(cuMemcpyDtoD_v2_ptds, cuMemcpyPeer_ptds, cuMemcpyDtoDAsync)
+STALLOC_COPY_ASYNC(cuMemcpyAsync, cuMemcpyPeerAsync, cuMemcpyAsync)
+STALLOC_COPY_ASYNC(cuMemcpyAsync_ptsz, cuMemcpyPeerAsync_ptsz, cuMemcpyAsync)
+STALLOC_COPY_ASYNC(cuMemcpyDtoDAsync_v2, cuMemcpyPeerAsync, cuMemcpyDtoDAsync)
+STALLOC_COPY_ASYNC(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyPeerAsync_ptsz, cuMemcpyDtoDAsync)

@@ -145,6 +145,13 @@ void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept {
   ApplyAccess(*process, static_cast<std::size_t>(owner), peer);
 }
 
+bool HasAccess(int owner, int device) noexcept {
+  Process* process = Serving();
+  if (process == nullptr || owner < 0) return false;
+  return owner == device ||
+         (AreTwoDevices(owner, device) && process->peers[owner].FlagsOf(device) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
 void NoteCaptureBegan() noexcept { DeviceMemory::captures_in_progress.fetch_add(1); }
 void NoteCaptureEnded() noexcept { DeviceMemory::captures_in_progress.fetch_sub(1); }
 

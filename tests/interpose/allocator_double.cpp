@@ -106,6 +106,8 @@ bool ServesSeveralDevices() noexcept { return false; }
 
 int OwnerOf(CUdeviceptr, CUcontext*) noexcept { return -1; }
 
+bool HasAccess(int, int) noexcept { return true; }
+
 bool Owns(CUdeviceptr address) noexcept { return Started() && address >= kBase && address < kEnd; }
 
 bool FindBlock(CUdeviceptr address, CUdeviceptr* base, std::size_t* size_bytes, std::uint64_t* buffer_id) noexcept {

@@ -105,23 +105,29 @@ TEST(Simulated, BesideOtherPreloads) {
 struct TwoDevices : testing::TestWithParam<const char*> {
   static Environment With(Environment environment) {
     environment["SIMCUDA_DEVICES"] = "2";
-    if (std::string(GetParam()) == "refused") environment["SIMCUDA_PEERS"] = "0";
+    if (std::string(GetParam()).find("refused") != std::string::npos) environment["SIMCUDA_PEERS"] = "0";
     return environment;
   }
 };
 
 TEST_P(TwoDevices, HoldWithoutTheShim) {
-  const Outcome outcome = RunProgram({Program("peers"), GetParam()}, With(Simulated()));
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  for (const char* build : {"peers", "peers_per_thread"}) {
+    const Outcome outcome = RunProgram({Program(build), GetParam()}, With(Simulated()));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  }
 }
 
 TEST_P(TwoDevices, HoldWithTheShim) {
-  const Outcome outcome = RunProgram({Program("peers"), GetParam(), "served"}, With(Served()));
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_NE(outcome.output.find(" online, "), std::string::npos) << outcome.output;
+  for (const char* build : {"peers", "peers_per_thread"}) {
+    const Outcome outcome = RunProgram({Program(build), GetParam(), "served"}, With(Served()));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_NE(outcome.output.find(" online, "), std::string::npos) << outcome.output;
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices, testing::Values("context", "pool", "refused", "copies", "streams", "freed"),
+INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices,
+                         testing::Values("context", "pool", "refused", "copies", "streams", "freed", "host",
+                                         "host_refused", "host_peers"),
                          [](const auto& part) { return std::string(part.param); });
 
 std::size_t CountOf(const std::string& text, const std::string& part) {

@@ -102,6 +102,31 @@ TEST_F(Peers, OtherMemoryIsCopiedByThePeerCallsAlone) {
   EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+// cuMemAlloc memory is copied and filled from wherever; mapped memory is refused where it is out of reach.
+TEST_F(Peers, MappedMemoryOutOfReachIsNeitherCopiedNorFilled) {
+  const CUdeviceptr allocated = AllocateOn(1);
+  const CUdeviceptr mapped = Reserve(1);
+  ASSERT_EQ(cuMemMap(mapped, kPage, 0, CreatePages(1, 1), 0), CUDA_SUCCESS);
+  ASSERT_EQ(Allow(mapped, 1, 1), CUDA_SUCCESS);
+  std::uint32_t word = 7;
+  const auto expect = [&](CUdeviceptr memory, CUresult reads, CUresult writes) {
+    EXPECT_EQ(cuMemcpyDtoH(&word, memory, 4), reads);
+    EXPECT_EQ(cuMemcpyDtoHAsync(&word, memory, 4, nullptr), reads);
+    EXPECT_EQ(cuMemcpyHtoD(memory, &word, 4), writes);
+    EXPECT_EQ(cuMemcpyAsync(memory, reinterpret_cast<CUdeviceptr>(&word), 4, nullptr), writes);
+    EXPECT_EQ(cuMemsetD8(memory, 1, 4), writes);
+    EXPECT_EQ(cuMemsetD32Async(memory, 1, 1, nullptr), writes);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  };
+  Use(0);
+  expect(allocated, CUDA_SUCCESS, CUDA_SUCCESS);
+  expect(mapped, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(Allow(mapped, 1, 0, CU_MEM_ACCESS_FLAGS_PROT_READ), CUDA_SUCCESS);
+  expect(mapped, CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE);
+  Use(1);
+  expect(mapped, CUDA_SUCCESS, CUDA_SUCCESS);
+}
+
 TEST_F(Unconnected, NothingGivesAccess) {
   int can = 1;
   EXPECT_EQ(cuDeviceCanAccessPeer(&can, 0, 1), CUDA_SUCCESS);

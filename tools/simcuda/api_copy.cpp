@@ -1,4 +1,6 @@
 // Entry points of copies and fills. Compiled twice: see per_thread_default_stream.h.
+#include <utility>
+
 #include "call.h"
 #include "per_thread_default_stream.h"
 #include "work.h"
@@ -14,6 +16,17 @@ CopyEnd UnifiedEnd(const Machine& machine, std::uint64_t address) {
   return {address, machine.space.IsReserved(address)};
 }
 
+// Mapped memory that the acting contexts, the current one and the stream's, may not access is refused at once. What is
+// not mapped at all faults when the work executes.
+bool IsRefused(const Call& call, const Stream& stream, CUdeviceptr address, bool write) {
+  const Mapping* mapping = std::as_const(call.machine.space).Find(address);
+  if (mapping == nullptr || mapping->kind != Mapping::Kind::kVirtualMemory) return false;
+  const auto allowed = [&](const Context* acting) {
+    return acting == nullptr || (((write ? mapping->writable : mapping->readable) >> acting->device) & 1) != 0;
+  };
+  return !allowed(stream.context) || !allowed(call.context);
+}
+
 // Pageable host memory is read when the copy is queued and written before the call returns; pinned memory and managed
 // memory are touched when the copy executes.
 CUresult QueueCopy(Call& call, Stream& stream, CopyEnd destination, CopyEnd source, std::size_t size_bytes, bool wait) {
@@ -26,6 +39,8 @@ CUresult QueueCopy(Call& call, Stream& stream, CopyEnd destination, CopyEnd sour
     if (machine.FindHostRange(end->address) != nullptr)
       end->on_device = false;
     else if (!machine.space.IsReserved(end->address))
+      return CUDA_ERROR_INVALID_VALUE;
+    if (end->on_device && end->context == nullptr && IsRefused(call, stream, end->address, end == &destination))
       return CUDA_ERROR_INVALID_VALUE;
   }
   const auto pageable = [&](const CopyEnd& end) {
@@ -52,6 +67,7 @@ CUresult QueueFill(Call& call, Stream& stream, CUdeviceptr address, std::size_t 
   if (address % unit_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   if (!call.machine.space.IsReserved(address) && call.machine.FindHostRange(address) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (IsRefused(call, stream, address, true)) return CUDA_ERROR_INVALID_VALUE;
   return Submit(call, stream, std::make_shared<Fill>(address, size_bytes, pattern));
 }
 

@@ -66,9 +66,7 @@ CUresult CheckRange(Machine& machine, CUdeviceptr address, std::uint64_t size_by
 
 CUresult CheckEnd(Machine& machine, const Stream& stream, const CopyEnd& end, std::uint64_t size_bytes, bool write) {
   const Context& context = end.context != nullptr ? *end.context : *stream.context;
-  return CheckRange(machine, end.address, size_bytes, [&](const Mapping& mapping) {
-    return mapping.kind == Mapping::Kind::kMalloc || MayAccess(mapping, context, write);
-  });
+  return CheckTransfer(machine, context, end.address, size_bytes, write);
 }
 
 }  // namespace
@@ -77,6 +75,13 @@ CUresult CheckAccess(Machine& machine, const Context& context, CUdeviceptr addre
                      bool write) {
   return CheckRange(machine, address, size_bytes,
                     [&](const Mapping& mapping) { return MayAccess(mapping, context, write); });
+}
+
+CUresult CheckTransfer(Machine& machine, const Context& context, CUdeviceptr address, std::uint64_t size_bytes,
+                       bool write) {
+  return CheckRange(machine, address, size_bytes, [&](const Mapping& mapping) {
+    return mapping.kind == Mapping::Kind::kMalloc || MayAccess(mapping, context, write);
+  });
 }
 
 CUresult Kernel::Run(Machine& machine, Stream& stream) {
@@ -106,7 +111,7 @@ Fill::Fill(CUdeviceptr address, std::uint64_t size_bytes, std::uint32_t pattern)
     : Work(DurationOf(size_bytes)), address_(address), size_bytes_(size_bytes), pattern_(pattern) {}
 
 CUresult Fill::Run(Machine& machine, Stream& stream) {
-  if (const CUresult error = CheckAccess(machine, *stream.context, address_, size_bytes_, true)) return error;
+  if (const CUresult error = CheckTransfer(machine, *stream.context, address_, size_bytes_, true)) return error;
   if (machine.FindHostRange(address_) != nullptr) {
     auto* bytes = reinterpret_cast<std::uint8_t*>(address_);
     for (std::uint64_t i = 0; i < size_bytes_; ++i) bytes[i] = static_cast<std::uint8_t>(pattern_ >> (8 * (i % 4)));

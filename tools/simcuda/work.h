@@ -18,6 +18,10 @@ namespace stalloc::simcuda {
 CUresult CheckAccess(Machine& machine, const Context& context, CUdeviceptr address, std::uint64_t size_bytes,
                      bool write);
 
+// The same for copies and fills, which reach cuMemAlloc memory of any device.
+CUresult CheckTransfer(Machine& machine, const Context& context, CUdeviceptr address, std::uint64_t size_bytes,
+                       bool write);
+
 // A kernel: reads, compares tags, writes.
 class Kernel : public Work {
  public:
@@ -45,7 +49,8 @@ class Fill : public Work {
 // A copy between devices whose ends both come from cuMemAlloc needs no peer access: the driver knows whose memory it is
 // and goes by way of the host where it must. Memory that is mapped or of a pool has to be accessible from the stream's
 // device, unless the call names the end's own context, as cuMemcpyPeer does. So PyTorch describes it where it chooses
-// between the two calls (CUDACachingAllocator.cpp, memcpyAsync).
+// between the two calls (CUDACachingAllocator.cpp, memcpyAsync). Mapped memory of which this is not so is refused when
+// the copy is asked for: so cuMemcpyDtoH on two H200s. Fills are taken to follow the same rules.
 struct CopyEnd {
   std::uint64_t address = 0;
   bool on_device = false;

@@ -96,6 +96,9 @@ void NoteContextDestroyed(CUcontext context) noexcept;
 void NotePeerAccess(int owner, int peer, CUcontext context, bool enabled) noexcept;
 void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept;
 
+// True if `device` may read and write the served memory of device `owner`: its own, or by the word of the above.
+bool HasAccess(int owner, int device) noexcept;
+
 // The program has just shown a need that cannot be met in this run (program_needs.h): says so, once, with the setting
 // that helps, and keeps it for the next run.
 void NoteNeed(Need need) noexcept;
