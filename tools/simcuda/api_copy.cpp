@@ -102,6 +102,71 @@ CUresult FillOn(EntryPoint entry, CUstream handle, CUdeviceptr address, std::siz
   });
 }
 
+CUDA_MEMCPY3D VolumeOf(const CUDA_MEMCPY2D& rows) {
+  CUDA_MEMCPY3D volume{};
+  volume.srcXInBytes = rows.srcXInBytes;
+  volume.srcY = rows.srcY;
+  volume.srcMemoryType = rows.srcMemoryType;
+  volume.srcHost = rows.srcHost;
+  volume.srcDevice = rows.srcDevice;
+  volume.srcPitch = rows.srcPitch;
+  volume.dstXInBytes = rows.dstXInBytes;
+  volume.dstY = rows.dstY;
+  volume.dstMemoryType = rows.dstMemoryType;
+  volume.dstHost = rows.dstHost;
+  volume.dstDevice = rows.dstDevice;
+  volume.dstPitch = rows.dstPitch;
+  volume.WidthInBytes = rows.WidthInBytes;
+  volume.Height = rows.Height;
+  volume.Depth = 1;
+  return volume;
+}
+
+CUDA_MEMCPY3D VolumeOf(const CUDA_MEMCPY3D& volume) { return volume; }
+
+// The end of a volume's copy from `offset` on. Not an array's: what is in arrays is not simulated.
+CopyEnd VolumeEnd(const Machine& machine, CUmemorytype type, const void* host, CUdeviceptr device,
+                  std::uint64_t offset) {
+  if (type == CU_MEMORYTYPE_HOST) return HostEnd(static_cast<const char*>(host) + offset);
+  return type == CU_MEMORYTYPE_DEVICE ? DeviceEnd(device + offset) : UnifiedEnd(machine, device + offset);
+}
+
+// Row by row.
+template <typename Description>
+CUresult CopyVolume(EntryPoint entry, CUstream handle, const Description* description, bool wait) {
+  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    if (description == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUDA_MEMCPY3D copy = VolumeOf(*description);
+    if (copy.srcMemoryType == CU_MEMORYTYPE_ARRAY || copy.dstMemoryType == CU_MEMORYTYPE_ARRAY)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    for (std::size_t z = 0; z < copy.Depth; ++z) {
+      for (std::size_t y = 0; y < copy.Height; ++y) {
+        const CopyEnd to =
+            VolumeEnd(call.machine, copy.dstMemoryType, copy.dstHost, copy.dstDevice,
+                      ((z + copy.dstZ) * copy.dstHeight + y + copy.dstY) * copy.dstPitch + copy.dstXInBytes);
+        const CopyEnd from =
+            VolumeEnd(call.machine, copy.srcMemoryType, copy.srcHost, copy.srcDevice,
+                      ((z + copy.srcZ) * copy.srcHeight + y + copy.srcY) * copy.srcPitch + copy.srcXInBytes);
+        const bool last = z + 1 == copy.Depth && y + 1 == copy.Height;
+        if (const CUresult error = QueueCopy(call, stream, to, from, copy.WidthInBytes, wait && last)) return error;
+      }
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult FillRows(EntryPoint entry, CUstream handle, CUdeviceptr address, std::size_t pitch, std::size_t width_bytes,
+                  std::size_t height, std::uint32_t pattern, std::size_t unit_bytes) {
+  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    if (pitch % unit_bytes != 0 || (height > 1 && pitch < width_bytes)) return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t y = 0; y < height; ++y) {
+      if (const CUresult error = QueueFill(call, stream, address + y * pitch, width_bytes, pattern, unit_bytes))
+        return error;
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
 }  // namespace
 
 SIMCUDA_EXPORT CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, std::size_t size_bytes) {
@@ -185,6 +250,56 @@ SIMCUDA_EXPORT CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short val
 
 SIMCUDA_EXPORT CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, std::size_t count, CUstream handle) {
   return FillOn(SIMCUDA_ENTRY(cuMemsetD32Async), handle, address, count * 4, value, 4);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpy2D(const CUDA_MEMCPY2D* copy) {
+  return CopyVolume(SIMCUDA_ENTRY(cuMemcpy2D), nullptr, copy, true);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* copy) {
+  return CopyVolume(SIMCUDA_ENTRY(cuMemcpy2DUnaligned), nullptr, copy, true);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpy3D(const CUDA_MEMCPY3D* copy) {
+  return CopyVolume(SIMCUDA_ENTRY(cuMemcpy3D), nullptr, copy, true);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream handle) {
+  return CopyVolume(SIMCUDA_ENTRY(cuMemcpy2DAsync), handle, copy, false);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* copy, CUstream handle) {
+  return CopyVolume(SIMCUDA_ENTRY(cuMemcpy3DAsync), handle, copy, false);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD2D8(CUdeviceptr address, std::size_t pitch, unsigned char value, std::size_t width,
+                                     std::size_t height) {
+  return FillRows(SIMCUDA_ENTRY(cuMemsetD2D8), nullptr, address, pitch, width, height, value * 0x01010101u, 1);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr address, std::size_t pitch, unsigned char value,
+                                          std::size_t width, std::size_t height, CUstream handle) {
+  return FillRows(SIMCUDA_ENTRY(cuMemsetD2D8Async), handle, address, pitch, width, height, value * 0x01010101u, 1);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD2D16(CUdeviceptr address, std::size_t pitch, unsigned short value, std::size_t width,
+                                      std::size_t height) {
+  return FillRows(SIMCUDA_ENTRY(cuMemsetD2D16), nullptr, address, pitch, width * 2, height, value * 0x00010001u, 2);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr address, std::size_t pitch, unsigned short value,
+                                           std::size_t width, std::size_t height, CUstream handle) {
+  return FillRows(SIMCUDA_ENTRY(cuMemsetD2D16Async), handle, address, pitch, width * 2, height, value * 0x00010001u, 2);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD2D32(CUdeviceptr address, std::size_t pitch, unsigned value, std::size_t width,
+                                      std::size_t height) {
+  return FillRows(SIMCUDA_ENTRY(cuMemsetD2D32), nullptr, address, pitch, width * 4, height, value, 4);
+}
+
+SIMCUDA_EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr address, std::size_t pitch, unsigned value, std::size_t width,
+                                           std::size_t height, CUstream handle) {
+  return FillRows(SIMCUDA_ENTRY(cuMemsetD2D32Async), handle, address, pitch, width * 4, height, value, 4);
 }
 
 }  // namespace stalloc::simcuda
