@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <random>
 
 #include "model_driver.h"
@@ -195,6 +198,74 @@ TEST_F(DeviceMemoryTest, AFreeDuringACaptureIsHeldBack) {
   DeviceMemory::captures_in_progress = 0;
 }
 
+// A pattern of these sizes, one after the other, the first of them allocation `first`; slots and order are to be filled in.
+std::shared_ptr<PlanInForce> PlanOf(const std::vector<std::uint64_t>& sizes, std::uint64_t first) {
+  Pattern pattern;
+  pattern.period = static_cast<std::int64_t>(2 * sizes.size());
+  pattern.first_block = first;
+  pattern.last_block = first + sizes.size();
+  pattern.exact = true;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    PatternRequest r;
+    r.size_bytes = sizes[i];
+    r.begin = static_cast<std::int64_t>(2 * i);
+    r.end = r.begin + 1;
+    pattern.requests.push_back(r);
+  }
+  auto plan = std::make_shared<PlanInForce>();
+  plan->prepared = Matcher::Prepare(pattern);
+  plan->slots.resize(sizes.size());
+  plan->order.resize(sizes.size());
+  plan->budget_bytes = 256 * kMiB;
+  return plan;
+}
+
+// Two streams take turns in one slot. The plan marks the first one's free, so that the second waits for that and not for
+// what the first has queued since.
+TEST_F(DeviceMemoryTest, APlannedSlotWaitsForTheFreeThatThePlanNames) {
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  auto plan = PlanOf({4 * kMiB, 3 * kMiB}, 3);
+  for (BlockPlace& slot : plan->slots) {
+    slot.kind = BlockPlace::Kind::kRun;
+    slot.begin = kPageGranules;
+  }
+  plan->order[0].waited_for = true;
+  plan->order[1].waits = true;
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+
+  const auto a = memory->Allocate(4 * kMiB, On(1), 0);
+  ASSERT_TRUE(a.planned);
+  device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  const std::uint64_t at_free = device_.submitted[Stream(1)];
+  device_.submitted[Stream(1)] += 100;
+  const auto b = memory->Allocate(3 * kMiB, On(2), 0);
+  EXPECT_TRUE(b.planned);
+  EXPECT_EQ(b.address, a.address);
+  device_.Touch(Stream(2), b.address, 3 * kMiB, b.number);
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u);
+  EXPECT_EQ(device_.clocks[Stream(2)][Stream(1)], at_free);
+}
+
+TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  auto plan = PlanOf({4 * kMiB, 3 * kMiB}, 3);
+  for (BlockPlace& slot : plan->slots) {
+    slot.kind = BlockPlace::Kind::kRun;
+    slot.begin = kPageGranules;
+  }
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto a = memory->Allocate(4 * kMiB, On(1), 0);
+  device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  EXPECT_FALSE(memory->Allocate(3 * kMiB, On(2), 0).planned);
+  EXPECT_EQ(memory->Counters().slot_busy, 1u);
+}
+
 // The handle of a destroyed stream comes back for a new one; memory freed on the old one must not look like its own.
 TEST_F(DeviceMemoryTest, ADestroyedStreamsMemoryIsNotLostAndNotEarly) {
   auto memory = Make();
@@ -268,6 +339,77 @@ TEST_P(DeviceMemoryStress, NeverSharesAByteAndNeverReusesEarly) {
   }
   ExpectDisjoint(device_, live);
   EXPECT_EQ(device_.used_bytes, memory->Counters().reserved_bytes);
+}
+
+// A plan is advice, and may be as bad as it likes: slots that overlap, waits where there is nothing to wait for and none
+// where there is. The program repeats itself on several streams that lag.
+TEST_P(DeviceMemoryStress, APlanCannotMakeItShareAByteOrReuseEarly) {
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const std::size_t streams = 1 + pick(3);
+  auto memory = Make();
+  struct Step {
+    std::size_t request;
+    bool free;
+  };
+  std::vector<std::uint64_t> sizes;
+  std::vector<std::uintptr_t> on;
+  std::vector<Step> steps;
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < 24; ++i) {
+    sizes.push_back(1 + pick(6 * kMiB));
+    on.push_back(pick(streams));
+    steps.push_back({i, false});
+    open.push_back(i);
+    while (!open.empty() && pick(2) == 0) {
+      const std::size_t k = pick(open.size());
+      steps.push_back({open[k], true});
+      open.erase(open.begin() + static_cast<std::ptrdiff_t>(k));
+    }
+  }
+  for (const std::size_t i : open) steps.push_back({i, true});
+
+  std::vector<Live> live(sizes.size());
+  for (int iteration = 0; iteration < 40; ++iteration) {
+    if (iteration % 10 == 1) {
+      auto plan = PlanOf(sizes, static_cast<std::uint64_t>(iteration) * sizes.size() + 1);
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        BlockPlace& slot = plan->slots[i];
+        if (pick(4) == 0) {
+          slot.kind = BlockPlace::Kind::kPages;
+          std::vector<PageNumber> pages(24);
+          std::iota(pages.begin(), pages.end(), 0);
+          std::shuffle(pages.begin(), pages.end(), random);
+          slot.pages.assign(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(1 + sizes[i] / (2 * kMiB)));
+        } else {
+          slot.kind = BlockPlace::Kind::kRun;
+          slot.begin = static_cast<Granule>(pick(20 * kPageGranules));
+        }
+        plan->order[i] = {pick(2) == 0, pick(2) == 0};
+      }
+      ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+    }
+    for (const Step& step : steps) {
+      const auto order = On(on[step.request]);
+      Live& block = live[step.request];
+      if (step.free) {
+        EXPECT_EQ(memory->Free(block.address, order), CUDA_SUCCESS);
+        block.bytes = 0;
+      } else {
+        const auto made = memory->Allocate(sizes[step.request], order, 0);
+        ASSERT_EQ(made.result, CUDA_SUCCESS);
+        device_.Touch(order.stream, made.address, sizes[step.request], made.number);
+        block = {made.address, sizes[step.request], made.number};
+      }
+      if (pick(6) == 0) device_.Execute(Stream(pick(streams)), 1 + pick(10));
+      ASSERT_TRUE(device_.errors.empty()) << "seed " << GetParam() << ": " << device_.errors.front();
+    }
+    if (iteration % 8 == 3) memory->Trim(0);
+    std::vector<Live> now;
+    std::copy_if(live.begin(), live.end(), std::back_inserter(now), [](const Live& block) { return block.bytes != 0; });
+    ExpectDisjoint(device_, now);
+  }
+  EXPECT_GT(memory->Counters().planned_requests, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, DeviceMemoryStress, ::testing::Range(1, 41));
