@@ -18,7 +18,8 @@
 //   sequence u64 d | block u64 d | size_bytes u64 | call_site u64 | time_ns u64 d        (d: difference to the event
 //   before)
 //
-// Version 1 had requests only (op 1 and 2); it is read as well. One golden file per version is kept in tests/planner/golden.
+// Version 1 had requests only (op 1 and 2); it is read as well. One golden file per version is kept in
+// tests/planner/golden.
 #include "planner/trace_file.h"
 
 #include <fcntl.h>

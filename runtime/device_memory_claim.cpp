@@ -104,7 +104,8 @@ bool DeviceMemory::WithinLimit(PageNumber new_pages) const noexcept {
   return counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes <= policy_.limit_bytes;
 }
 
-// A planned place is taken only if all of it is free now, and needs no waiting or may be waited for; the plan is advice.
+// A planned place is taken only if all of it is free now, and needs no waiting or may be waited for; the plan is
+// advice.
 bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
                              Claim* claim) {
   Found found;
@@ -154,8 +155,11 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
 bool DeviceMemory::TakeFromPlan(Asked* asked, Claim* claim) {
   using Waits = MemorySearch::Waits;
   if (next_plan_) {
-    next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
-    if (next_plan_->matcher.IterationsSeen() != 0) PutInForce(std::move(next_plan_));
+    const std::int32_t index = next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
+    if (next_plan_->matcher.IterationsSeen() != 0) {
+      PutInForce(std::move(next_plan_));
+      return TakeMatched(index, asked, claim);
+    }
   }
   if (!plan_) return false;
   if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) {
@@ -165,7 +169,11 @@ bool DeviceMemory::TakeFromPlan(Asked* asked, Claim* claim) {
       return TakePlace(*place, asked->granules, asked->who.effective, waits, claim);
     }
   }
-  const std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
+  return TakeMatched(plan_->matcher.Match(asked->size_bytes, 0, asked->call_site), asked, claim);
+}
+
+// The plan in force was asked which of its requests this is: `index`, or none where it is negative.
+bool DeviceMemory::TakeMatched(std::int32_t index, Asked* asked, Claim* claim) {
   if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
   if (index < 0) return false;
   ++counters_.matched_requests;
@@ -183,21 +191,39 @@ bool DeviceMemory::TakePlanned(std::size_t index, const Asked& asked, Claim* cla
   if (TakePlace(slot, asked.granules, asked.who.effective, waits ? Waits::kYes : Waits::kNo, claim)) return true;
   ++counters_.slot_busy;
   if (getenv("DBG")) {
-    Found found; 
-    if (slot.kind == BlockPlace::Kind::kRun) { found.kind = Found::Kind::kRun; found.run = {slot.begin, slot.begin + asked.granules}; }
-    else { found.kind = Found::Kind::kPages; found.pages.assign(slot.pages.begin(), slot.pages.begin() + (asked.granules + kPageGranules - 1) / kPageGranules); }
+    Found found;
+    if (slot.kind == BlockPlace::Kind::kRun) {
+      found.kind = Found::Kind::kRun;
+      found.run = {slot.begin, slot.begin + asked.granules};
+    } else {
+      found.kind = Found::Kind::kPages;
+      found.pages.assign(slot.pages.begin(), slot.pages.begin() + (asked.granules + kPageGranules - 1) / kPageGranules);
+    }
     std::uint64_t freeb = 0, notbehind = 0, absent = 0;
-    ForEachRun(found, asked.granules, [&](Run run) { space_->VisitOverlapping(run, [&](Run piece, Fence fence) { freeb += piece.length(); if (fence.stream == kAbsent) absent += piece.length(); else if (!streams_.Behind(asked.who.effective, fence)) notbehind += piece.length(); }); });
+    ForEachRun(found, asked.granules, [&](Run run) {
+      space_->VisitOverlapping(run, [&](Run piece, Fence fence) {
+        freeb += piece.length();
+        if (fence.stream == kAbsent)
+          absent += piece.length();
+        else if (!streams_.Behind(asked.who.effective, fence))
+          notbehind += piece.length();
+      });
+    });
     // who is in the way
     std::string who;
     int n = 0;
     blocks_.ForEach([&](std::uint64_t key, const Block& b) {
       if (b.view != kNoView) return;
       Granule begin = static_cast<Granule>(key - pages_.base() / kGranuleBytes);
-      if (slot.kind == BlockPlace::Kind::kRun && begin < found.run.end && begin + b.granules > found.run.begin && n++ < 3)
-        who += " [#" + std::to_string(b.number) + (b.planned ? " planned " : " online ") + std::to_string(b.granules) + "@" + std::to_string(begin) + "]";
+      if (slot.kind == BlockPlace::Kind::kRun && begin < found.run.end && begin + b.granules > found.run.begin &&
+          n++ < 3)
+        who += " [#" + std::to_string(b.number) + (b.planned ? " planned " : " online ") + std::to_string(b.granules) +
+               "@" + std::to_string(begin) + "]";
     });
-    fprintf(stderr, "BUSY it %lu n %lu index %zu gran %u kind %d begin %u free %lu absent %lu notbehind %lu blockers %d%s\n", plan_->matcher.IterationsSeen(), next_number_, index, asked.granules, (int)slot.kind, slot.begin, freeb, absent, notbehind, n, who.c_str());
+    fprintf(stderr,
+            "BUSY it %lu n %lu index %zu gran %u kind %d begin %u free %lu absent %lu notbehind %lu blockers %d%s\n",
+            plan_->matcher.IterationsSeen(), next_number_, index, asked.granules, (int)slot.kind, slot.begin, freeb,
+            absent, notbehind, n, who.c_str());
   }
   return false;
 }

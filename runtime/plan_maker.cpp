@@ -137,8 +137,7 @@ MadePlan MakePlan(const PlanRequest& request) {
   MadePlan made;
   std::vector<std::size_t> members;
   Problem problem = ProblemOf(pattern, &members);
-  const std::vector<SlotOrder> order =
-      AddStreamOrder(pattern, members, request.seen, request.order, &problem);
+  const std::vector<SlotOrder> order = AddStreamOrder(pattern, members, request.seen, request.order, &problem);
   for (const auto& block : PersistentBlocks(pattern, request.memory))
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
 
@@ -183,7 +182,8 @@ MadePlan MakePlan(const PlanRequest& request) {
   } else {
     made.report += "on " + std::to_string(planned.page_count - hole_pages) + " pages (at least " +
                    std::to_string(planned.lower_bound_pages - hole_pages) + ", held " +
-                   std::to_string(page_problem.held_pages - hole_pages) + "), " + std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
+                   std::to_string(page_problem.held_pages - hole_pages) + "), " +
+                   std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
     made.method = planned.method;
     slots = std::move(planned.slots);
   }
@@ -232,8 +232,7 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
     kept.persistent.push_back(std::move(planned));
   }
   if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
-  const std::vector<SlotOrder> order =
-      AddStreamOrder(pattern, members, request.seen, request.order, &alone.problem);
+  const std::vector<SlotOrder> order = AddStreamOrder(pattern, members, request.seen, request.order, &alone.problem);
   planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
   if (from_empty.handles_to_map > 2 * from_empty.page_count) {  // the next run would map every page several times over
     alone.paged_from_bytes = planner::kUnlimited;

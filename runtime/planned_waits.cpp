@@ -102,8 +102,8 @@ class WaitPlanner {
       }
       const bool enough = bytes >= peak.excess_bytes;
       const bool better = !best || (enough != best_is_enough ? enough
-                                    : enough ? Age(last, waiting.begin) > Age(*best, waiting.begin)
-                                             : bytes > best_bytes);
+                                    : enough                 ? Age(last, waiting.begin) > Age(*best, waiting.begin)
+                                                             : bytes > best_bytes);
       if (!better) continue;
       best = last;
       best_is_enough = enough;

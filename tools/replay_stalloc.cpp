@@ -80,8 +80,8 @@ class Replay {
     settings.plan.text = plan_path;
     settings.plan_cache.enabled = false;
     std::string refusal;
-    service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_,
-                                             &refusal);
+    service_ =
+        runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_, &refusal);
     if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal);
   }
 

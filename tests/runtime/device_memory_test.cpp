@@ -198,7 +198,8 @@ TEST_F(DeviceMemoryTest, AFreeDuringACaptureIsHeldBack) {
   DeviceMemory::captures_in_progress = 0;
 }
 
-// A pattern of these sizes, one after the other, the first of them allocation `first`; slots and order are to be filled in.
+// A pattern of these sizes, one after the other, the first of them allocation `first`; slots and order are to be filled
+// in.
 std::shared_ptr<PlanInForce> PlanOf(const std::vector<std::uint64_t>& sizes, std::uint64_t first) {
   Pattern pattern;
   pattern.period = static_cast<std::int64_t>(2 * sizes.size());
@@ -220,8 +221,8 @@ std::shared_ptr<PlanInForce> PlanOf(const std::vector<std::uint64_t>& sizes, std
   return plan;
 }
 
-// Two streams take turns in one slot. The plan marks the first one's free, so that the second waits for that and not for
-// what the first has queued since.
+// Two streams take turns in one slot. The plan marks the first one's free, so that the second waits for that and not
+// for what the first has queued since.
 TEST_F(DeviceMemoryTest, APlannedSlotWaitsForTheFreeThatThePlanNames) {
   auto memory = Make();
   (void)memory->Allocate(512, On(1), 0);
@@ -341,8 +342,8 @@ TEST_P(DeviceMemoryStress, NeverSharesAByteAndNeverReusesEarly) {
   EXPECT_EQ(device_.used_bytes, memory->Counters().reserved_bytes);
 }
 
-// A plan is advice, and may be as bad as it likes: slots that overlap, waits where there is nothing to wait for and none
-// where there is. The program repeats itself on several streams that lag.
+// A plan is advice, and may be as bad as it likes: slots that overlap, waits where there is nothing to wait for and
+// none where there is. The program repeats itself on several streams that lag.
 TEST_P(DeviceMemoryStress, APlanCannotMakeItShareAByteOrReuseEarly) {
   std::mt19937 random(static_cast<unsigned>(GetParam()));
   auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };

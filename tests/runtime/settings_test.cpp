@@ -104,13 +104,13 @@ TEST(Settings, ABadValueGivesOneWarningAndTheDefault) {
     const char* name;
     const char* value;
   } cases[] = {
-      {"STALLOC_DISABLE", "2"},           {"STALLOC_LOG", "loud"},          {"STALLOC_GROWTH", "0.9"},
-      {"STALLOC_GROWTH", "nan"},          {"STALLOC_GROWTH", "1.0x"},       {"STALLOC_STACK_DEPTH", "0"},
-      {"STALLOC_STACK_DEPTH", "65"},      {"STALLOC_STACK_DEPTH", "1e1"},   {"STALLOC_STACK_DEPTH", "99999999999"},
-      {"STALLOC_MEMORY_LIMIT", "0"},      {"STALLOC_MEMORY_LIMIT", "101%"}, {"STALLOC_MEMORY_LIMIT", "20 gigs"},
-      {"STALLOC_MEMORY_LIMIT", "-1GiB"},  {"STALLOC_MEMORY_LIMIT", "GiB"},  {"STALLOC_MEMORY_LIMIT", "99999999TiB"},
-      {"STALLOC_TRACE", "a%d"},           {"STALLOC_TRACE", "a%"},          {"STALLOC_PLAN_CACHE", "maybe"},
-      {"STALLOC_IPC", "perhaps"}, {"STALLOC_SERVE", "none"},
+      {"STALLOC_DISABLE", "2"},          {"STALLOC_LOG", "loud"},          {"STALLOC_GROWTH", "0.9"},
+      {"STALLOC_GROWTH", "nan"},         {"STALLOC_GROWTH", "1.0x"},       {"STALLOC_STACK_DEPTH", "0"},
+      {"STALLOC_STACK_DEPTH", "65"},     {"STALLOC_STACK_DEPTH", "1e1"},   {"STALLOC_STACK_DEPTH", "99999999999"},
+      {"STALLOC_MEMORY_LIMIT", "0"},     {"STALLOC_MEMORY_LIMIT", "101%"}, {"STALLOC_MEMORY_LIMIT", "20 gigs"},
+      {"STALLOC_MEMORY_LIMIT", "-1GiB"}, {"STALLOC_MEMORY_LIMIT", "GiB"},  {"STALLOC_MEMORY_LIMIT", "99999999TiB"},
+      {"STALLOC_TRACE", "a%d"},          {"STALLOC_TRACE", "a%"},          {"STALLOC_PLAN_CACHE", "maybe"},
+      {"STALLOC_IPC", "perhaps"},        {"STALLOC_SERVE", "none"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(std::string(c.name) + "=" + c.value);

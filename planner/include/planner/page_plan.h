@@ -37,8 +37,8 @@ struct PagePlan {
 };
 
 // Plans with the fewest pages beyond those that are held, among those with the fewest handles to map, among those with
-// the fewest changes. Never returns a plan that is worse, in this order, than an incumbent that is complete and valid. Deterministic as Solve is.
-// Every plan is checked by FindSlotViolation before it is returned.
+// the fewest changes. Never returns a plan that is worse, in this order, than an incumbent that is complete and valid.
+// Deterministic as Solve is. Every plan is checked by FindSlotViolation before it is returned.
 PagePlan PlanPages(const PageProblem& problem, const SolveOptions& options = {});
 
 }  // namespace stalloc::planner

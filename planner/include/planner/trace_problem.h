@@ -19,7 +19,8 @@ struct Trace {
     TraceEvent event;
   };
 
-  std::vector<TraceEvent> events;    // requests, in the order in which they happened; a free names a block allocated before it
+  std::vector<TraceEvent>
+      events;  // requests, in the order in which they happened; a free names a block allocated before it
   std::vector<std::uint32_t> steps;  // for each event the training step that it belongs to; empty: unknown
   std::vector<Order> order;          // by rising `before`
 };

@@ -171,7 +171,7 @@ class DeviceMemory {
     Granule begin = 0;  // in the base range, if view is kNoView
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
-    Fence fence{};       // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
+    Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
     bool order = false;  // no request and no free: there is no observation
   };
   // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
@@ -210,7 +210,7 @@ class DeviceMemory {
     ViewIndex view = kNoView;  // kNoView: in the base range, where the address says
     bool planned = false;
     bool waited_for = false;  // by the plan: an event is recorded behind its free
-    std::uint32_t site = 0;     // SiteTag of the call site
+    std::uint32_t site = 0;   // SiteTag of the call site
   };
 
   // Memory that was claimed for a request and what the driver must still do before it can be used.
@@ -249,6 +249,7 @@ class DeviceMemory {
   Who Resolve(std::optional<Order> order);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   bool TakeFromPlan(Asked* asked, Claim* claim);
+  bool TakeMatched(std::int32_t index, Asked* asked, Claim* claim);
   bool TakePlanned(std::size_t index, const Asked& asked, Claim* claim);
   const BlockPlace* PersistentPlace(const Asked& asked);
   bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
@@ -259,16 +260,14 @@ class DeviceMemory {
   void ClaimRun(Run run, StreamIndex stream, Claim* claim);
   bool WithinLimit(PageNumber new_pages) const noexcept;
   // May a wait for another stream be inserted now?
-  bool MayWait() const noexcept {
-    return multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0;
-  }
+  bool MayWait() const noexcept { return multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0; }
   void UndoClaim(const Claim& claim, StreamIndex stream);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
   void Sweep();
   Allocation Publish(const Asked& asked, const Claim& claim, bool planned);
-  void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
-               std::uint64_t call_site, Fence freed);
+  void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream, std::uint64_t call_site,
+               Fence freed);
   void PutDown(const Seen& seen);
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>

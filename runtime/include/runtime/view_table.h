@@ -27,10 +27,10 @@ class ViewTable {
     std::uint32_t witness = 0;  // the page that was busy when the view was last refused: looked at first
     std::uint32_t live_blocks = 0;
     std::uint64_t last_used = 0;
-    Fence last_free{};                // when its last block was freed: until that has executed its addresses stay
-    std::vector<PageNumber> former{}; // what `pages` were before the last exchange; empty: there was none
-    bool changing = false;           // some of its pages are being exchanged: not to be looked at
-    bool pinned = false;             // the plan in force has a slot here
+    Fence last_free{};                 // when its last block was freed: until that has executed its addresses stay
+    std::vector<PageNumber> former{};  // what `pages` were before the last exchange; empty: there was none
+    bool changing = false;             // some of its pages are being exchanged: not to be looked at
+    bool pinned = false;               // the plan in force has a slot here
   };
 
   explicit ViewTable(std::size_t range_bytes) : range_bytes_(range_bytes) {}

@@ -94,8 +94,7 @@ void Iterations(benchmark::State& state, bool planning) {
   for (auto _ : state) iteration();
   const MemoryCounters after = served.memory().Counters();
   const auto pairs = static_cast<double>(state.iterations() * 4 * kLayers);
-  state.counters["pair"] =
-      benchmark::Counter(pairs, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["pair"] = benchmark::Counter(pairs, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
   state.counters["planned"] = static_cast<double>(after.planned_requests - before.planned_requests) / pairs;
 }
 BENCHMARK_CAPTURE(Iterations, planned, true);
