@@ -52,20 +52,8 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
     std::uint64_t idle = counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
     if (idle <= keep_bytes) return 0;
     std::vector<Run> rooms;
-    Run run{};
-    auto close = [&] {
-      if (run.length() != 0) rooms.push_back(run);
-    };
-    space_->VisitAll([&](Run fragment, Fence fence) {
-      if (!search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo)) return;
-      if (fragment.begin == run.end) {
-        run.end = fragment.end;
-        return;
-      }
-      close();
-      run = fragment;
-    });
-    close();
+    space_->VisitRuns([&](Run, Fence fence) { return search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo); },
+                      [&](Run run) { rooms.push_back(run); });
     // From the top down, so that what is kept is dense.
     for (auto room = rooms.rbegin(); room != rooms.rend() && idle > keep_bytes; ++room) {
       const PageNumber first = (room->begin + kPageGranules - 1) / kPageGranules;

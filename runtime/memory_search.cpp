@@ -80,28 +80,18 @@ std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits,
     PageNumber first, count;
   };
   std::vector<Room> rooms;
-  Run run{};
-  auto close = [&] {
+  const auto usable = [&](Run fragment, Fence fence) {
+    if (fence.stream != kAbsent) return Usable(stream, fence, waits);
+    for (Granule at = std::max(fragment.begin, PagesOf(absent_from) * kPageGranules);
+         at < fragment.end && absent->size() < at_most; at += kPageGranules)
+      absent->push_back(at / kPageGranules);
+    return false;
+  };
+  space_.VisitRuns(usable, [&](Run run) {
     const PageNumber first = PagesOf(run.begin);
     const PageNumber last = run.end / kPageGranules;
     if (first < last) rooms.push_back({first, last - first});
-  };
-  space_.VisitAll([&](Run fragment, Fence fence) {
-    if (fence.stream == kAbsent) {
-      for (Granule at = std::max(fragment.begin, PagesOf(absent_from) * kPageGranules);
-           at < fragment.end && absent->size() < at_most; at += kPageGranules)
-        absent->push_back(at / kPageGranules);
-      return;
-    }
-    if (!Usable(stream, fence, waits)) return;
-    if (fragment.begin == run.end) {
-      run.end = fragment.end;
-      return;
-    }
-    close();
-    run = fragment;
   });
-  close();
   std::sort(rooms.begin(), rooms.end(),
             [](const Room& a, const Room& b) { return a.count != b.count ? a.count < b.count : a.first < b.first; });
   std::vector<PageNumber> pages;

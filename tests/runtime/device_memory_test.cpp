@@ -221,17 +221,22 @@ std::shared_ptr<PlanInForce> PlanOf(const std::vector<std::uint64_t>& sizes, std
   return plan;
 }
 
-// Two streams take turns in one slot. The plan marks the first one's free, so that the second waits for that and not
-// for what the first has queued since.
-TEST_F(DeviceMemoryTest, APlannedSlotWaitsForTheFreeThatThePlanNames) {
-  auto memory = Make();
-  (void)memory->Allocate(512, On(1), 0);
-  (void)memory->Allocate(512, On(2), 0);
+// Two streams have made a request each; the next two take turns in one slot.
+std::shared_ptr<PlanInForce> OneSlotForTwo() {
   auto plan = PlanOf({4 * kMiB, 3 * kMiB}, 3);
   for (BlockPlace& slot : plan->slots) {
     slot.kind = BlockPlace::Kind::kRun;
     slot.begin = kPageGranules;
   }
+  return plan;
+}
+
+// The plan marks the first one's free, so that the second waits for that and not for what the first has queued since.
+TEST_F(DeviceMemoryTest, APlannedSlotWaitsForTheFreeThatThePlanNames) {
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  auto plan = OneSlotForTwo();
   plan->order[0].waited_for = true;
   plan->order[1].waits = true;
   ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
@@ -254,12 +259,7 @@ TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
   auto memory = Make();
   (void)memory->Allocate(512, On(1), 0);
   (void)memory->Allocate(512, On(2), 0);
-  auto plan = PlanOf({4 * kMiB, 3 * kMiB}, 3);
-  for (BlockPlace& slot : plan->slots) {
-    slot.kind = BlockPlace::Kind::kRun;
-    slot.begin = kPageGranules;
-  }
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(OneSlotForTwo(), DeviceMemory::When::kNow));
   const auto a = memory->Allocate(4 * kMiB, On(1), 0);
   device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
   ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);

@@ -89,6 +89,22 @@ class FreeSpace {
     }
   }
 
+  // Calls visit(Run) for each longest run of adjacent fragments for which usable(Run fragment, Fence) says yes.
+  template <typename Usable, typename Visit>
+  void VisitRuns(Usable usable, Visit visit) const {
+    Run run{};
+    VisitAll([&](Run fragment, Fence fence) {
+      const bool ok = usable(fragment, fence);
+      if (ok && fragment.begin == run.end) {
+        run.end = fragment.end;
+        return;
+      }
+      if (run.length() != 0) visit(run);
+      run = ok ? fragment : Run{};
+    });
+    if (run.length() != 0) visit(run);
+  }
+
   // The smallest fragment of stream `stream` with at least `granules`; lowest address among equals of one size. Only
   // what lies at or behind granule `from`, and fences up to `position`, count.
   std::optional<Run> BestFit(Granule granules, StreamIndex stream, Granule from = 0,
@@ -102,20 +118,10 @@ class FreeSpace {
   template <typename Usable>
   std::optional<Run> BestRun(Granule granules, Usable usable) const {
     std::optional<Run> best;
-    Run run{};
-    auto consider = [&] {
-      if (run.length() >= granules && (!best || run.length() < best->length())) best = run;
-    };
-    VisitAll([&](Run fragment, Fence fence) {
-      const bool ok = usable(fence);
-      if (ok && fragment.begin == run.end) {
-        run.end = fragment.end;
-        return;
-      }
-      consider();
-      run = ok ? fragment : Run{};
-    });
-    consider();
+    VisitRuns([&](Run, Fence fence) { return usable(fence); },
+              [&](Run run) {
+                if (run.length() >= granules && (!best || run.length() < best->length())) best = run;
+              });
     return best;
   }
 
