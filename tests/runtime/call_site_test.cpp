@@ -167,7 +167,10 @@ TEST_F(CallSite, BothUnwindersWalkTheSameStack) {
   EXPECT_EQ(counts[1], kFrames);
   for (int frame = 0; frame < kFrames; ++frame) {
     if (frame == 1) continue;  // the two calls above
-    EXPECT_EQ(addresses[0][frame], addresses[1][frame]) << frame;
+    // Ubuntu 22.04's libunwind names the last byte of the call where others name the address that it returns to.
+    const auto by_libunwind = reinterpret_cast<std::uintptr_t>(addresses[0][frame]);
+    const auto by_libgcc = reinterpret_cast<std::uintptr_t>(addresses[1][frame]);
+    EXPECT_LE(by_libgcc - by_libunwind, 1u) << frame;
   }
 }
 
