@@ -1,6 +1,9 @@
 // The part of DeviceMemory that gives memory back: views that nothing lives in, and idle pages. No driver call is made
 // under the lock.
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "runtime/capture.h"
 #include "runtime/device_memory.h"
@@ -43,9 +46,13 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
   struct Rooms {
     PageNumber first, count;
   };
+  struct View {
+    std::size_t offset_bytes;
+    std::vector<PageNumber> pages;
+  };
   std::vector<Rooms> taken;
-  std::vector<std::pair<std::size_t, std::size_t>> unmapped;
-  std::vector<StreamIndex> sole;
+  std::vector<View> dropped;
+  std::optional<CUstream> sole;
   {
     std::lock_guard lock(mutex_);
     Sweep();
@@ -66,7 +73,7 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
       for (const ViewIndex view : views_->Mapping(begin, last - begin)) held = held || (*views_)[view].live_blocks != 0;
       if (held) continue;
       for (const ViewIndex view : views_->Mapping(begin, last - begin)) {
-        unmapped.emplace_back((*views_)[view].offset_bytes, (*views_)[view].pages.size());
+        dropped.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages});
         if (plan_)
           for (BlockPlace& slot : plan_->slots)
             if (slot.view == view) slot.view = kNoView;  // mapped again when it is next asked for
@@ -76,32 +83,29 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
       taken.push_back({begin, last - begin});
     }
     // With a single stream no fences are kept: its work must be known to have executed.
-    if (!multi_stream_ && first_stream_ != kNoStream) sole.push_back(first_stream_);
+    if (!multi_stream_ && first_stream_ != kNoStream) sole = streams_.HandleOf(first_stream_);
   }
   if (taken.empty()) return 0;
-  bool executed = true;
-  for (const StreamIndex stream : sole) {
-    CUstream handle = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      handle = streams_.HandleOf(stream);
-    }
-    executed = !Captures(driver_, handle) && driver_.cuStreamQuery(handle) == CUDA_SUCCESS;
-  }
+  bool executed = !sole || (!Captures(driver_, *sole) && driver_.cuStreamQuery(*sole) == CUDA_SUCCESS);
   // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
   // it.
-  if (!unmapped.empty()) executed = SynchroniseAll();
+  if (!dropped.empty()) executed = SynchroniseAll();
   std::uint64_t given_back = 0;
   if (executed) {
-    for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
+    for (const View& view : dropped) pages_.UnmapView(view.offset_bytes, view.pages.size());
     for (const Rooms& room : taken) {
       pages_.Shrink(room.first, room.count);
       given_back += std::uint64_t{room.count} * kPageBytes;
     }
   }
   std::lock_guard lock(mutex_);
-  if (executed)
-    for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset, pages);
+  for (View& view : dropped) {
+    if (executed) {
+      views_->ReturnAddresses(view.offset_bytes, view.pages.size());
+    } else {
+      views_->Add(view.offset_bytes, std::move(view.pages));
+    }
+  }
   for (const Rooms& room : taken)
     space_->Release({room.first * kPageGranules, (room.first + room.count) * kPageGranules},
                     executed ? Fence{kAbsent, 0} : Fence{});

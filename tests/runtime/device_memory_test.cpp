@@ -188,6 +188,22 @@ TEST_F(DeviceMemoryTest, TrimGivesIdlePagesBackOnceTheirWorkIsDone) {
   device_.Touch(Stream(0), b.address, 2 * kMiB, b.number);
 }
 
+TEST_F(DeviceMemoryTest, TrimThatMayNotWaitKeepsItsViews) {
+  auto memory = Make();
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
+  const auto stitched = memory->Allocate(6 * kMiB, On(0), 0);
+  device_.Touch(Stream(0), stitched.address, 6 * kMiB, stitched.number);
+  ASSERT_EQ(memory->Free(stitched.address, On(0)), CUDA_SUCCESS);
+  DeviceMemory::captures_in_progress = 1;
+  EXPECT_EQ(memory->Trim(0), 0u) << "the work that uses the view cannot be waited for during a capture";
+  DeviceMemory::captures_in_progress = 0;
+  const auto mapped = memory->Counters().map_calls;
+  EXPECT_EQ(memory->Allocate(6 * kMiB, On(0), 0).address, stitched.address);
+  EXPECT_EQ(memory->Counters().map_calls, mapped);
+}
+
 TEST_F(DeviceMemoryTest, AFreeDuringACaptureIsHeldBack) {
   auto memory = Make();
   const auto a = memory->Allocate(2 * kMiB, On(0), 0);
