@@ -101,16 +101,6 @@ std::vector<Run> DeviceMemory::Holes() const {
   return holes;
 }
 
-std::shared_ptr<PlanInForce> DeviceMemory::plan() const {
-  std::lock_guard lock(mutex_);
-  return plan_;
-}
-
-double DeviceMemory::LastIterationMatchRate() const {
-  std::lock_guard lock(mutex_);
-  return plan_ ? plan_->matcher.LastIterationMatchRate() : 0.0;
-}
-
 bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
   if (plan) {
     for (BlockPlace& slot : plan->slots) {

@@ -42,12 +42,11 @@ Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits
     const std::optional<Run> found = space_.BestFit(granules, other, from, position);
     if (found && (!best || found->length() < best->length())) best = found;
   };
-  constexpr std::uint64_t kAnyPosition = ~std::uint64_t{0};
-  if (stream != kNoStream) consider(stream, kAnyPosition);
+  if (stream != kNoStream) consider(stream, FreeSpace::kAnyPosition);
   // Another stream's room, as far as this one is ordered behind it.
   for (StreamIndex other = 1; other <= streams_.count(); ++other)
     if (other != stream && space_.Any(other))
-      consider(other, waits == Waits::kYes ? kAnyPosition : streams_.BehindUpTo(stream, other));
+      consider(other, waits == Waits::kYes ? FreeSpace::kAnyPosition : streams_.BehindUpTo(stream, other));
   // Rooms of several streams side by side.
   if (!best && from == 0 && streams_.count() > 1)
     best = space_.BestRun(granules, [&](Fence fence) { return Usable(stream, fence, waits); });

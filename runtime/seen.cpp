@@ -11,17 +11,23 @@ void SeenBlocks::Add(std::uint64_t number, Block block) {
   kept_.emplace_back(number, block);
 }
 
-const SeenBlocks::Block* SeenBlocks::Find(std::uint64_t number) const {
+std::size_t SeenBlocks::IndexOf(std::uint64_t number) const {
   const auto found = std::lower_bound(kept_.begin(), kept_.end(), number,
                                       [](const auto& entry, std::uint64_t n) { return entry.first < n; });
-  return found != kept_.end() && found->first == number ? &found->second : nullptr;
+  if (found == kept_.end() || found->first != number) return kept_.size();
+  return static_cast<std::size_t>(found - kept_.begin());
+}
+
+const SeenBlocks::Block* SeenBlocks::Find(std::uint64_t number) const {
+  const std::size_t index = IndexOf(number);
+  return index == kept_.size() ? nullptr : &kept_[index].second;
 }
 
 void SeenBlocks::Free(std::uint64_t number, Fence freed, std::int64_t at) {
-  auto* block = const_cast<Block*>(Find(number));
-  if (block == nullptr) return;
-  block->freed = freed;
-  block->freed_at = at;
+  const std::size_t index = IndexOf(number);
+  if (index == kept_.size()) return;
+  kept_[index].second.freed = freed;
+  kept_[index].second.freed_at = at;
 }
 
 void SeenBlocks::Forget(std::uint64_t before, const std::vector<DeviceMemory::LiveBlock>& live) {

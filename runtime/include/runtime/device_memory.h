@@ -196,8 +196,6 @@ class DeviceMemory {
   enum class When : bool { kNow, kNextIteration };
   bool Install(std::shared_ptr<PlanInForce> plan, When when);
   bool awaiting_iteration() const;
-  std::shared_ptr<PlanInForce> plan() const;
-  double LastIterationMatchRate() const;
 
   int ordinal() const noexcept { return ordinal_; }
   CUdevice device() const noexcept { return device_; }

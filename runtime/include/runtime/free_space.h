@@ -53,6 +53,8 @@ struct Fence {
 
 class FreeSpace {
  public:
+  static constexpr std::uint64_t kAnyPosition = ~std::uint64_t{0};
+
   // The base range holds `granules` granules, a whole number of pages, all of them absent.
   explicit FreeSpace(Granule granules);
   ~FreeSpace();
@@ -108,7 +110,7 @@ class FreeSpace {
   // The smallest fragment of stream `stream` with at least `granules`; lowest address among equals of one size. Only
   // what lies at or behind granule `from`, and fences up to `position`, count.
   std::optional<Run> BestFit(Granule granules, StreamIndex stream, Granule from = 0,
-                             std::uint64_t position = ~std::uint64_t{0}) const noexcept;
+                             std::uint64_t position = kAnyPosition) const noexcept;
 
   // True if anything is free in the order of `stream`.
   bool Any(StreamIndex stream) const noexcept { return sizes_[stream].count != 0; }

@@ -3,6 +3,7 @@
 // Kept on the learner's thread; times count the allocations and frees that were observed, from 0.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -36,6 +37,8 @@ class SeenBlocks {
   void Forget(std::uint64_t before, const std::vector<DeviceMemory::LiveBlock>& live);
 
  private:
+  std::size_t IndexOf(std::uint64_t number) const;  // kept_.size() where it is not known
+
   std::vector<std::pair<std::uint64_t, Block>> kept_;  // sorted by number
   std::unordered_map<std::uint64_t, std::uint32_t> occurrences_;
 };

@@ -106,10 +106,6 @@ class StreamTable {
     std::uint64_t covered = 0;   // the last marker's position
     bool retired = false;
   };
-  struct Recording {
-    StreamIndex stream = kNoStream;
-    std::uint64_t serial = 0;  // of the clock snapshot in event_clocks_
-  };
 
   static std::size_t Cell(StreamIndex waiting, StreamIndex stream) noexcept {
     return std::size_t{waiting} * kMaxStreams + stream;
