@@ -1,9 +1,6 @@
 // The part of DeviceMemory that takes and gives memory, all of it under the lock: a claim is made of what the search or
 // the plan proposes, undone where the driver refuses, and released when its block ends.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
 
 #include "runtime/device_memory.h"
 
@@ -190,41 +187,6 @@ bool DeviceMemory::TakePlanned(std::size_t index, const Asked& asked, Claim* cla
   const bool waits = !plan_->order.empty() && plan_->order[index].waits && MayWait();
   if (TakePlace(slot, asked.granules, asked.who.effective, waits ? Waits::kYes : Waits::kNo, claim)) return true;
   ++counters_.slot_busy;
-  if (getenv("DBG")) {
-    Found found;
-    if (slot.kind == BlockPlace::Kind::kRun) {
-      found.kind = Found::Kind::kRun;
-      found.run = {slot.begin, slot.begin + asked.granules};
-    } else {
-      found.kind = Found::Kind::kPages;
-      found.pages.assign(slot.pages.begin(), slot.pages.begin() + (asked.granules + kPageGranules - 1) / kPageGranules);
-    }
-    std::uint64_t freeb = 0, notbehind = 0, absent = 0;
-    ForEachRun(found, asked.granules, [&](Run run) {
-      space_->VisitOverlapping(run, [&](Run piece, Fence fence) {
-        freeb += piece.length();
-        if (fence.stream == kAbsent)
-          absent += piece.length();
-        else if (!streams_.Behind(asked.who.effective, fence))
-          notbehind += piece.length();
-      });
-    });
-    // who is in the way
-    std::string who;
-    int n = 0;
-    blocks_.ForEach([&](std::uint64_t key, const Block& b) {
-      if (b.view != kNoView) return;
-      Granule begin = static_cast<Granule>(key - pages_.base() / kGranuleBytes);
-      if (slot.kind == BlockPlace::Kind::kRun && begin < found.run.end && begin + b.granules > found.run.begin &&
-          n++ < 3)
-        who += " [#" + std::to_string(b.number) + (b.planned ? " planned " : " online ") + std::to_string(b.granules) +
-               "@" + std::to_string(begin) + "]";
-    });
-    fprintf(stderr,
-            "BUSY it %lu n %lu index %zu gran %u kind %d begin %u free %lu absent %lu notbehind %lu blockers %d%s\n",
-            plan_->matcher.IterationsSeen(), next_number_, index, asked.granules, (int)slot.kind, slot.begin, freeb,
-            absent, notbehind, n, who.c_str());
-  }
   return false;
 }
 
