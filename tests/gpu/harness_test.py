@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import statistics
 import sys
 import tempfile
 import unittest
@@ -11,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import contract
 import max_batch
 import run
-from harness import allocators, child, device, shim
+from harness import allocators, child, compare, device, report, shim
 
 
 class SummaryLine(unittest.TestCase):
@@ -102,6 +104,59 @@ class Compare(unittest.TestCase):
         self.assertFalse(other["compared"]["same_bits"])
 
 
+class Noise(unittest.TestCase):
+    def test_the_interval_holds_the_median_as_often_as_it_says(self):
+        draw = random.Random(1)
+        for n in (6, 15, 32):
+            held = 0
+            for _ in range(4000):
+                low, high = compare.median_interval([draw.expovariate(1.0) for _ in range(n)])
+                held += low <= 0.6931 <= high
+            self.assertGreaterEqual(held / 4000, 0.945)
+            self.assertLess(held / 4000, 0.985)
+
+    def test_too_few_values_have_no_interval(self):
+        self.assertIsNone(compare.median_interval([1, 2, 3, 4, 5]))
+
+    def round(self, times, repeat=0):
+        """One round of a workload: {allocator: step times}; equal losses."""
+        made = []
+        for name, steps in times.items():
+            made.append(result(name, range(1, len(steps) + 1), steps))
+            made[-1].update(workload="w", repeat=repeat)
+        return made
+
+    def test_a_control_run_sets_the_noise(self):
+        times = {"default": [10] * 20, "stalloc1": [10.4] * 20, "default-again": [10.5] * 20}
+        results = self.round(times)
+        compare.compare_all(results)
+        found = compare.summaries(results)["w"]
+        self.assertAlmostEqual(found["stalloc1"]["step_ratio"], 1.04)
+        self.assertAlmostEqual(found["stalloc1"]["noise"], 0.05)
+        self.assertEqual(report.verdict(found["stalloc1"]), "")
+        results = self.round({**times, "default-again": [10.1] * 20})
+        compare.compare_all(results)
+        self.assertEqual(report.verdict(compare.summaries(results)["w"]["stalloc1"]), " (!)")
+        self.assertIn("slower", " ".join(report.shortfalls(compare.summaries(results))))
+
+    def test_merged_calls_are_further_rounds(self):
+        calls = [self.round({"default": [10] * 9, "async": [value] * 9}) for value in (11, 12, 13)]
+        merged = compare.merge(calls)
+        self.assertEqual([r["repeat"] for r in merged], [0, 0, 1, 1, 2, 2])
+        compare.compare_all(merged)
+        found = compare.summaries(merged)["w"]["async"]
+        self.assertEqual(found["rounds"], 3)
+        self.assertAlmostEqual(found["step_ratio"], 1.2)
+        self.assertAlmostEqual(statistics.median(found["step_ratios"]), 1.2)
+
+    def test_memory_is_the_worst_round(self):
+        rounds = [self.round({"default": [10] * 9}), self.round({"default": [10] * 9})]
+        rounds[1][0]["record"]["peak_allocated_bytes"] = 800
+        merged = compare.merge(rounds)
+        compare.compare_all(merged)
+        self.assertAlmostEqual(compare.summaries(merged)["w"]["default"]["fragmentation"], 0.2)
+
+
 class Environment(unittest.TestCase):
     def test_users_choices_are_removed_and_the_preload_comes_first(self):
         users = {"PYTORCH_ALLOC_CONF": "x", "STALLOC_LOG": "debug", "LD_PRELOAD": "/other.so"}
@@ -117,18 +172,39 @@ class Environment(unittest.TestCase):
 
 class Children(unittest.TestCase):
     def test_gate_exit_code_and_output(self):
-        code = "import sys; sys.stdin.readline(); print('out'); print('err', file=sys.stderr); sys.exit(5)"
+        code = "import sys; print('ready', flush=True); print(sys.stdin.readline(), end='')\n"
+        code += "print('err', file=sys.stderr); sys.exit(5)"
         with tempfile.TemporaryDirectory() as directory:
             process = child.Child([sys.executable, "-c", code], dict(os.environ), directory, "x", gated=True)
+            self.assertTrue(process.wait_until_ready(30))
             self.assertIsNone(process.process.poll())
-            process.release()
+            process.release(["--out", "a path"])
             self.assertEqual(process.wait(30)[0], 5)
-            self.assertEqual((process.stdout(), process.stderr()), ("out\n", "err\n"))
+            self.assertEqual((process.stdout(), process.stderr()), ("ready\n--out 'a path'\n", "err\n"))
+
+    def test_a_child_that_dies_before_its_gate_is_not_ready(self):
+        with tempfile.TemporaryDirectory() as directory:
+            process = child.Child([sys.executable, "-c", "raise SystemExit(3)"], dict(os.environ), directory, "x", True)
+            self.assertFalse(process.wait_until_ready(30))
+            process.release()
+            self.assertEqual(process.wait(30)[0], 3)
 
     def test_a_child_past_its_limit_is_killed(self):
         with tempfile.TemporaryDirectory() as directory:
             _, code, _ = child.run(["sleep", "60"], dict(os.environ), directory, "x", 0.2)
         self.assertIsNone(code)
+
+
+class Waves(unittest.TestCase):
+    def waves(self, early):
+        arguments = mock.Mock(workloads=["a", "b", "c"], allocators=["default", "stalloc1"], repeat=1, early=early)
+        arguments.after_six = False
+        return [[run.name for run in wave] for wave in run.Bench(arguments, "/d", None).waves()]
+
+    def test_whole_workloads_as_many_as_fit(self):
+        names = [f"{w}.{a}.0" for w in "abc" for a in ("default", "stalloc1")]
+        self.assertEqual(self.waves(4), [names[:4], names[4:]])
+        self.assertEqual(self.waves(1), [names[:2], names[2:4], names[4:]])
 
 
 class Search(unittest.TestCase):

@@ -8,9 +8,10 @@ import os
 
 PEERS = ("default", "expandable", "async")
 STALLOC = ("stalloc1", "stalloc2")
-ALL = PEERS + STALLOC
+CONTROL = "default-again"  # default once more, after the others: how far apart two equal runs are
+ALL = PEERS + STALLOC + (CONTROL,)
 
-_CONF = {"default": None, "expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
+_CONF = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
 _CHOICES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "_STALLOC_PYTORCH")
 
 
@@ -30,6 +31,7 @@ def preload(environment, library):
 
 
 def environment_for(allocator, library=None, plan=None, stats=None, extra=None):
+    """The environment of a run under `allocator`; `plan` and `stats` are files for the shim, `extra` is set last."""
     environment = clean_environment()
     if allocator in STALLOC:
         preload(environment, library)
@@ -38,7 +40,7 @@ def environment_for(allocator, library=None, plan=None, stats=None, extra=None):
             environment["STALLOC_PLAN"] = plan
         if stats:
             environment["STALLOC_STATS"] = stats
-    elif _CONF[allocator]:
+    elif allocator in _CONF:
         for name in _CHOICES[:2]:
             environment[name] = _CONF[allocator]
     environment.update(extra or {})

@@ -1,10 +1,11 @@
 """Child processes with a time limit, their output in files, and an optional gate.
 
-A gated child has done its imports and waits for a line on stdin before it touches CUDA, so the next one can get ready
-while the present one trains. Every child leads its own process group; only that group is ever killed.
+A gated child does its imports, says "ready" and waits for a line on stdin before it touches CUDA, so that several get
+ready side by side and then run one after another. Every child leads its own process group; only that group is killed.
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -27,12 +28,23 @@ class Child:
             start_new_session=True,
         )
 
-    def release(self):
-        """Opens the gate; the time limit counts from here."""
+    def wait_until_ready(self, timeout_s):
+        """True once a gated child waits at its gate; False if it died before that or took too long."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if self.stdout().startswith("ready"):
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.02)
+        return False
+
+    def release(self, options=()):
+        """Opens the gate, with further options for the program; the time limit counts from here."""
         self.started = time.monotonic()
         if self._gated:
             try:
-                self.process.stdin.write(b"go\n")
+                self.process.stdin.write((shlex.join(map(str, options)) + "\n").encode())
                 self.process.stdin.close()
             except OSError:
                 pass  # it is dead already; wait() will say how
@@ -54,6 +66,12 @@ class Child:
         except ProcessLookupError:
             pass
         self.process.wait()
+
+    def dismiss(self):
+        """Ends a child that is not needed any more, wherever it is."""
+        self.kill()
+        for file in self._files:
+            file.close()
 
     def stdout(self):
         return _read(self._paths[0])

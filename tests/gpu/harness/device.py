@@ -52,11 +52,26 @@ class Nvml:
         info = self._memory()
         return info.total if info else None
 
+    def name(self):
+        text = ctypes.create_string_buffer(96)
+        if self._library is None or self._library.nvmlDeviceGetName(self._handle, text, ctypes.c_uint(len(text))) != 0:
+            return None
+        return text.value.decode()
+
     def driver_version(self):
         text = ctypes.create_string_buffer(96)
         if self._library is None or self._library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(len(text))) != 0:
             return None
         return text.value.decode()
+
+
+def describe():
+    """The machine in a few words, for the head of a table: the GPU, its driver, the processor's cores."""
+    nvml = Nvml()
+    gpu = nvml.name()
+    if gpu is None:
+        return f"no GPU, {os.cpu_count()} cores"
+    return f"{gpu} ({(nvml.total_bytes() or 0) / 2**30:.0f} GiB, driver {nvml.driver_version()}), {os.cpu_count()} cores"
 
 
 class Sampler:

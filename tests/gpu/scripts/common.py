@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
 import statistics
 import sys
 import time
@@ -61,7 +62,7 @@ class Job:
         self.kept.extend(things)
 
 
-def _parse(name):
+def _parser(name):
     parser = argparse.ArgumentParser(prog=name, description=f"Trains the {name} workload and records what happened.")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warmup", type=int, default=8, help="steps left out of the median step time")
@@ -70,8 +71,27 @@ def _parse(name):
     parser.add_argument("--seed", type=int, default=1234)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--out", help="where the JSON record goes")
-    parser.add_argument("--gate", action="store_true", help="after the imports, wait for a line on stdin")
-    return parser.parse_args()
+    parser.add_argument("--gate", action="store_true", help="after the imports, wait on stdin for a line of more options")
+    return parser
+
+
+def _parse(name):
+    """The options, of the command line and, behind a gate, of the line that opens it.
+
+    A harness starts processes early, several side by side, so that nothing is imported while another one is measured:
+    here all imports are done and CUDA is untouched.
+    """
+    parser = _parser(name)
+    arguments = parser.parse_args()
+    if not arguments.gate:
+        return arguments
+    import torch._dynamo  # noqa: F401  every optimizer imports it when it is made, for seconds
+
+    print("ready", flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)  # the harness is gone, or has no use for this process any more
+    return parser.parse_args(sys.argv[1:] + shlex.split(line))
 
 
 def make_deterministic(seed):
@@ -144,8 +164,6 @@ def _finish(record, job, arguments, caught):
 
 def main(name, build):
     arguments = _parse(name)
-    if arguments.gate:  # a harness may start the next process early: imports done, CUDA untouched
-        sys.stdin.readline()
     make_deterministic(arguments.seed)
     record = {
         "workload": name,
