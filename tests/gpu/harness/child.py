@@ -70,6 +70,8 @@ class Child:
     def dismiss(self):
         """Ends a child that is not needed any more, wherever it is."""
         self.kill()
+        if self._gated:
+            self.process.stdin.close()
         for file in self._files:
             file.close()
 

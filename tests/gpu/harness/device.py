@@ -48,6 +48,10 @@ class Nvml:
         info = self._memory()
         return info.used if info else None
 
+    def free_bytes(self):
+        info = self._memory()
+        return info.free if info else None
+
     def total_bytes(self):
         info = self._memory()
         return info.total if info else None

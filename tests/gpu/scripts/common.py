@@ -36,7 +36,7 @@ class Job:
         self.steps = arguments.steps
         self.device = torch.device(arguments.device)
         self.cuda = self.device.type == "cuda"
-        self._batch = arguments.batch
+        self._batch, self._recompute = arguments.batch, arguments.recompute
         self.generator = torch.Generator(device=self.device).manual_seed(arguments.seed + 1)
         self.kept = []
 
@@ -47,6 +47,10 @@ class Job:
     def batch(self, full, tiny):
         """The batch size: --batch if given."""
         return self._batch or self.pick(full, tiny)
+
+    def recompute(self, layers):
+        """How many of the layers are recomputed in the backward pass: all, or --recompute of them."""
+        return layers if self._recompute is None else min(layers, self._recompute)
 
     def autocast(self):
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
@@ -67,6 +71,7 @@ def _parser(name):
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warmup", type=int, default=8, help="steps left out of the median step time")
     parser.add_argument("--batch", type=int, default=0, help="batch size instead of the workload's own")
+    parser.add_argument("--recompute", type=int, metavar="LAYERS", help="layers to recompute; all unless given")
     parser.add_argument("--tiny", action="store_true", help="small enough for a CPU: checks the script, not memory")
     parser.add_argument("--seed", type=int, default=1234)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
@@ -155,6 +160,7 @@ def _finish(record, job, arguments, caught):
     if job.cuda:
         record["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
         record["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
+        record["allocation_retries"] = torch.cuda.memory_stats().get("num_alloc_retries")
         record["backend"] = torch.cuda.get_allocator_backend()
         record["gpu"] = torch.cuda.get_device_name()
     if not record["oom"]:

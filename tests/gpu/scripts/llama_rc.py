@@ -1,9 +1,9 @@
-"""A Llama-like model of 16 layers, width 2048, in bf16, every block recomputed in the backward pass."""
+"""A Llama-like model of 16 layers, width 2048, in bf16, every block recomputed in the backward pass; --recompute N: only
+the first N of them, which is quicker and takes more memory."""
 
 import sys
 
 import torch
-import torch.utils.checkpoint
 from common import main
 from models import Llama, next_token_loss
 
@@ -12,7 +12,7 @@ def build(job):
     layers, width, heads, hidden = job.pick((16, 2048, 16, 5504), (2, 64, 4, 96))
     vocabulary, length, batch = job.pick(32000, 97), job.pick(2048, 32), job.batch(4, 2)
     with job.device:
-        model = Llama(layers, width, heads, hidden, vocabulary, recompute=True).to(torch.bfloat16)
+        model = Llama(layers, width, heads, hidden, vocabulary, job.recompute(layers)).to(torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     job.keep(model)
 

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import nn
 
 
@@ -97,7 +98,10 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, layers, width, heads, hidden, vocabulary, recompute=False):
+    """Llama: rotary positions, RMS norm, gated MLP. The first `recompute` blocks keep their input only and compute the
+    rest again on the way back."""
+
+    def __init__(self, layers, width, heads, hidden, vocabulary, recompute=0):
         super().__init__()
         self.head_width, self.recompute = width // heads, recompute
         self.token = nn.Embedding(vocabulary, width)
@@ -109,8 +113,8 @@ class Llama(nn.Module):
     def forward(self, tokens):
         x = self.token(tokens)
         rotary = rotary_tables(tokens.shape[1], self.head_width, x.device, x.dtype)
-        for block in self.blocks:
-            if self.recompute:
+        for i, block in enumerate(self.blocks):
+            if i < self.recompute:
                 x = torch.utils.checkpoint.checkpoint(block, x, rotary, use_reentrant=False)
             else:
                 x = block(x, rotary)
