@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "slot_pieces.h"
+
 namespace stalloc::planner {
 
 PagePacker::PagePacker(const Instance& instance, std::vector<Bytes> sizes, Bytes paged_from)
@@ -11,33 +13,13 @@ PagePacker::PagePacker(const Instance& instance, std::vector<Bytes> sizes, Bytes
       paged_from_(std::max(paged_from, Bytes{1})),
       occupancy_(instance) {}
 
-template <typename Visit>
-void PagePacker::ForPieces(std::uint32_t request, const Slot& slot, Visit visit) const {
-  const Bytes size = instance_.blocks[request].size;
-  if (slot.kind == Slot::Kind::kRun) {
-    visit(slot.offset_bytes, slot.offset_bytes + size);
-  } else if (slot.kind == Slot::Kind::kPaged) {
-    Bytes left = size;
-    for (std::size_t k = 0; k < slot.pages.size();) {
-      const Bytes begin = slot.pages[k] * kPageBytes;
-      Bytes end = begin;
-      for (std::uint32_t page = slot.pages[k]; k < slot.pages.size() && slot.pages[k] == page; ++k, ++page) {
-        const Bytes here = std::min(left, kPageBytes);
-        end += here;
-        left -= here;
-      }
-      visit(begin, end);
-    }
-  }
-}
-
 void PagePacker::Take(std::uint32_t request, const Slot& slot) {
-  ForPieces(request, slot, [&](Bytes begin, Bytes end) { occupancy_.Add(request, begin, end); });
+  ForPieces(slot, instance_.blocks[request].size, [&](Bytes begin, Bytes end) { occupancy_.Add(request, begin, end); });
 }
 
 bool PagePacker::Fits(std::uint32_t request, const Slot& slot) {
   bool fits = true;
-  ForPieces(request, slot, [&](Bytes begin, Bytes end) {
+  ForPieces(slot, instance_.blocks[request].size, [&](Bytes begin, Bytes end) {
     if (fits) fits = RoomAbove(request, begin) >= end - begin;
   });
   return fits;

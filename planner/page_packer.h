@@ -37,10 +37,6 @@ class PagePacker {
   std::optional<std::vector<Slot>> Pack(const Order& order, std::uint64_t ceiling_pages, std::uint32_t* stuck);
 
  private:
-  // Visits a slot's bytes as Visit(begin, end), neighbouring pages at once.
-  template <typename Visit>
-  void ForPieces(std::uint32_t request, const Slot& slot, Visit visit) const;
-
   const Instance& instance_;
   std::vector<Bytes> sizes_;
   Bytes paged_from_;

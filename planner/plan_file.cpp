@@ -124,8 +124,10 @@ class Decoder {
     if (request.slot.kind == Slot::Kind::kRun && request.slot.offset_bytes > kMaxTotalBytes) {
       return "offset_bytes is beyond 2^62";
     }
-    if (request.slot.kind == Slot::Kind::kPaged && request.slot.pages.size() != (size - 1) / kPageBytes + 1) {
-      return "the number of pages does not match size_bytes";
+    if (request.slot.kind == Slot::Kind::kPaged) {
+      if (request.slot.offset_bytes >= kPageBytes) return "offset_bytes is beyond the first page";
+      if (request.slot.pages.size() != (request.slot.offset_bytes + size - 1) / kPageBytes + 1)
+        return "the number of pages does not match size_bytes";
     }
     if (period >= 0) {
       Time length = 0;

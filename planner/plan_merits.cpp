@@ -40,7 +40,7 @@ double PlanMeter::Headroom(const std::vector<Slot>& slots, Bytes height_bytes) {
     Bytes limit = top;
     if (slots[i].kind == Slot::Kind::kPaged) {
       const Bytes last = slots[i].pages.back() * kPageBytes;
-      end = last + (instance_.blocks[i].size - 1) % kPageBytes + 1;
+      end = last + (slots[i].offset_bytes + instance_.blocks[i].size - 1) % kPageBytes + 1;
       limit = last + kPageBytes;
     }
     Bytes room = instance_.blocks[i].size - size;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "slot_pieces.h"
+
 namespace stalloc::planner {
 
 SlotMeasure MeasureSlots(const PageProblem& problem, const std::vector<Slot>& slots) {
@@ -17,19 +19,11 @@ SlotMeasure MeasureSlots(const PageProblem& problem, const std::vector<Slot>& sl
     const Bytes size = problem.problem.requests[i].size_bytes;
     const bool same = !problem.incumbent.empty() && problem.incumbent[i] == slot;
     if (!same) ++measure.changes;
-    if (slot.kind == Slot::Kind::kRun) {
-      touch(slot.offset_bytes, slot.offset_bytes + size);
-      measure.height_bytes = std::max(measure.height_bytes, slot.offset_bytes + size);
-    } else if (slot.kind == Slot::Kind::kPaged) {
-      if (!same) measure.handles_to_map += slot.pages.size();
-      Bytes left = size;
-      for (const std::uint32_t page : slot.pages) {
-        touched.insert(page);
-        const Bytes here = std::min(left, kPageBytes);
-        left -= here;
-        measure.height_bytes = std::max(measure.height_bytes, page * kPageBytes + here);
-      }
-    }
+    if (slot.kind == Slot::Kind::kPaged && !same) measure.handles_to_map += slot.pages.size();
+    ForPieces(slot, size, [&](Bytes begin, Bytes end) {
+      touch(begin, end);
+      measure.height_bytes = std::max(measure.height_bytes, end);
+    });
   }
   measure.page_count = touched.size();
   for (const std::uint64_t page : touched) measure.handles_to_map += page >= problem.held_pages;

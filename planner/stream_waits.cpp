@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "slot_pieces.h"
+
 namespace stalloc::planner {
 namespace {
 
@@ -48,16 +50,6 @@ class LastUsers {
   std::map<Bytes, Span> spans_;  // by where they begin; disjoint
 };
 
-template <typename Visit>
-void ForBytes(const Slot& slot, Bytes size, Visit visit) {
-  if (slot.kind == Slot::Kind::kRun) visit(slot.offset_bytes, slot.offset_bytes + size);
-  for (const std::uint32_t page : slot.pages) {
-    const Bytes here = std::min(size, kPageBytes);
-    visit(page * kPageBytes, page * kPageBytes + here);
-    size -= here;
-  }
-}
-
 Time OnCircle(Time time, Time period) {
   if (period == 0) return time;
   const Time rest = time % period;
@@ -96,7 +88,7 @@ std::uint64_t CountWaits(const Problem& problem, const std::vector<Slot>& slots)
     for (const std::uint32_t i : order) {
       const Time now = begin_of(i) + round * problem.period;
       std::set<std::uint32_t> streams;
-      ForBytes(slots[i], requests[i].size_bytes, [&](Bytes begin, Bytes end) {
+      ForPieces(slots[i], requests[i].size_bytes, [&](Bytes begin, Bytes end) {
         users.Take(begin, end, {i, now}, [&](const LastUsers::User& user) {
           if (must_wait(user, i, now)) streams.insert(requests[user.request].stream);
         });

@@ -191,9 +191,13 @@ std::optional<std::string> FindSlotViolation(const Problem& problem, const std::
       if (auto reason = AddRun(problem, i, slots[i].offset_bytes, &pieces)) return reason;
     } else if (slots[i].kind == Slot::Kind::kPaged) {
       Bytes left = problem.requests[i].size_bytes;
+      Bytes in_page = slots[i].offset_bytes;
+      if (in_page >= kPageBytes) return Name(i) + " begins behind its first page";
+      if (in_page % problem.alignment_bytes != 0) return Name(i) + " is not aligned";
       for (const std::uint32_t page : slots[i].pages) {
-        const Bytes begin = page * kPageBytes;
-        const Bytes here = std::min(left, kPageBytes);
+        const Bytes begin = page * kPageBytes + in_page;
+        const Bytes here = std::min(left, kPageBytes - in_page);
+        in_page = 0;
         if (here == 0) return Name(i) + " has more pages than its size needs";
         if (begin + here > problem.capacity_bytes) return Name(i) + " ends above the capacity";
         pieces.push_back({i, begin, begin + here});

@@ -56,7 +56,7 @@ CUresult DeviceMemory::CarryView(Claim* claim) {
     views_->ReturnAddresses(*offset, claim->where.pages.size());
     return result;
   }
-  claim->where.view = views_->Add(*offset, std::move(claim->where.pages));
+  claim->where.view = views_->Add(*offset, std::move(claim->where.pages), claim->where.head);
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;
 }

@@ -20,7 +20,8 @@ void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block&
   Seen seen;
   seen.observation = {op, 0, block.number, block.size_bytes, call_site};
   seen.view = block.view;
-  if (block.view == kNoView) seen.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
+  seen.begin = block.view == kNoView ? static_cast<Granule>((address - pages_.base()) / kGranuleBytes)
+                                     : (*views_)[block.view].head;
   seen.stream = stream;
   seen.fence = freed;
   PutDown(seen);
@@ -67,10 +68,11 @@ BlockPlace DeviceMemory::PlaceOf(CUdeviceptr address, const Block& block) const 
     place.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
     return place;
   }
-  const auto& pages = (*views_)[block.view].pages;
+  const ViewTable::View& view = (*views_)[block.view];
   place.kind = BlockPlace::Kind::kPages;
   place.view = block.view;
-  place.pages.assign(pages.begin(), pages.begin() + (block.granules + kPageGranules - 1) / kPageGranules);
+  place.begin = view.head;
+  place.pages.assign(view.pages.begin(), view.pages.begin() + PagesUnder(view.head, block.granules));
   return place;
 }
 
@@ -108,7 +110,7 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
       std::optional<std::size_t> offset;
       {
         std::lock_guard lock(mutex_);
-        slot.view = views_->FindExact(slot.pages);
+        slot.view = views_->FindExact(slot.pages, slot.begin);
         if (slot.view != kNoView) {
           (*views_)[slot.view].pinned = true;
           continue;
@@ -127,7 +129,7 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
         return false;
       }
       std::lock_guard lock(mutex_);
-      slot.view = views_->Add(*offset, slot.pages);
+      slot.view = views_->Add(*offset, slot.pages, slot.begin);
       (*views_)[slot.view].pinned = true;
     }
   }

@@ -49,6 +49,7 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
   struct View {
     std::size_t offset_bytes;
     std::vector<PageNumber> pages;
+    Granule head;
   };
   std::vector<Rooms> taken;
   std::vector<View> dropped;
@@ -73,7 +74,7 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
       for (const ViewIndex view : views_->Mapping(begin, last - begin)) held = held || (*views_)[view].live_blocks != 0;
       if (held) continue;
       for (const ViewIndex view : views_->Mapping(begin, last - begin)) {
-        dropped.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages});
+        dropped.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages, (*views_)[view].head});
         if (plan_)
           for (BlockPlace& slot : plan_->slots)
             if (slot.view == view) slot.view = kNoView;  // mapped again when it is next asked for
@@ -103,7 +104,7 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
     if (executed) {
       views_->ReturnAddresses(view.offset_bytes, view.pages.size());
     } else {
-      views_->Add(view.offset_bytes, std::move(view.pages));
+      views_->Add(view.offset_bytes, std::move(view.pages), view.head);
     }
   }
   for (const Rooms& room : taken)

@@ -24,6 +24,42 @@ PageNumber NewPages(const std::vector<Piece>& pieces, Run window) {
   return pages;
 }
 
+using Part = MemorySearch::PartPages::Part;
+
+bool Shorter(const Part& a, const Part& b) { return a.granules < b.granules; }
+
+// Where a block's first bytes lie at the end of a page, its last at the start of one, or both.
+struct Parts {
+  const Part* end = nullptr;
+  const Part* start = nullptr;
+  explicit operator bool() const { return end != nullptr || start != nullptr; }
+};
+
+// The smallest part of at least `wanted` granules. `ends` and `starts` are sorted by length.
+Parts OneOf(const std::vector<Part>& ends, const std::vector<Part>& starts, Granule wanted) {
+  const auto least = [&](const std::vector<Part>& of) {
+    const auto found = std::lower_bound(of.begin(), of.end(), Part{0, wanted}, Shorter);
+    return found == of.end() ? nullptr : &*found;
+  };
+  Parts one{least(ends), least(starts)};
+  if (one.end != nullptr && one.start != nullptr) (Shorter(*one.end, *one.start) ? one.start : one.end) = nullptr;
+  return one;
+}
+
+// The two of which both together hold at least `wanted` granules, and as little more as can be.
+Parts TwoOf(const std::vector<Part>& ends, const std::vector<Part>& starts, Granule wanted) {
+  Parts two;
+  Granule least = ~Granule{0};
+  std::size_t k = starts.size();
+  for (const Part& end : ends) {
+    while (k > 0 && starts[k - 1].granules + end.granules >= wanted) --k;
+    if (k == starts.size() || starts[k].granules + end.granules >= least) continue;
+    least = starts[k].granules + end.granules;
+    two = {&end, &starts[k]};
+  }
+  return two;
+}
+
 }  // namespace
 
 bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
@@ -55,10 +91,11 @@ Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits
 }
 
 Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) const {
-  const PageNumber count = PagesOf(granules);
-  const ViewIndex view = views_.Find(count, [&](ViewTable::View& candidate) {
+  const ViewIndex view = views_.Find(PagesOf(granules), [&](ViewTable::View& candidate) {
+    const PageNumber count = PagesUnder(candidate.head, granules);
+    if (count > candidate.pages.size()) return false;
     auto page_usable = [&](std::uint32_t k) {
-      return RunUsable(GranulesInPage(candidate.pages[k], k, granules), stream, waits);
+      return RunUsable(GranulesInPage(candidate.pages[k], k, candidate.head, granules), stream, waits);
     };
     if (candidate.witness < count && !page_usable(candidate.witness)) return false;
     for (std::uint32_t k = 0; k < count; ++k) {
@@ -74,7 +111,8 @@ Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) 
 }
 
 std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits, PageNumber at_most,
-                                                Granule absent_from, std::vector<PageNumber>* absent) const {
+                                                Granule absent_from, std::vector<PageNumber>* absent,
+                                                PartPages* parts) const {
   struct Room {
     PageNumber first, count;
   };
@@ -90,6 +128,9 @@ std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits,
     const PageNumber first = PagesOf(run.begin);
     const PageNumber last = run.end / kPageGranules;
     if (first < last) rooms.push_back({first, last - first});
+    if (parts == nullptr || first > last || run.begin < absent_from) return;  // first > last: inside one page
+    if (run.begin % kPageGranules != 0) parts->ends.push_back({first - 1, first * kPageGranules - run.begin});
+    if (run.end % kPageGranules != 0) parts->starts.push_back({last, run.end - last * kPageGranules});
   });
   std::sort(rooms.begin(), rooms.end(),
             [](const Room& a, const Room& b) { return a.count != b.count ? a.count < b.count : a.first < b.first; });
@@ -113,6 +154,42 @@ Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, Pa
   return found;
 }
 
+Found MemorySearch::StitchParts(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages,
+                                Granule from) const {
+  std::vector<PageNumber> absent;
+  PartPages parts;
+  std::vector<PageNumber> pages = FreePages(stream, waits, PagesOf(granules), from, &absent, &parts);
+  std::sort(parts.ends.begin(), parts.ends.end(), Shorter);
+  std::sort(parts.starts.begin(), parts.starts.end(), Shorter);
+
+  const Granule rest = granules % kPageGranules;
+  Parts chosen;
+  if (rest != 0) chosen = OneOf(parts.ends, parts.starts, rest);
+  PageNumber whole = granules / kPageGranules + (rest != 0 && !chosen ? 1 : 0);
+  if (pages.size() < whole) {
+    if (const Parts two = TwoOf(parts.ends, parts.starts, rest + kPageGranules)) {
+      chosen = two;
+      whole = granules / kPageGranules - 1;
+    }
+  }
+  if (!chosen) return {};
+
+  pages.resize(std::min<std::size_t>(pages.size(), whole));
+  Found found;
+  found.new_pages = whole - static_cast<PageNumber>(pages.size());
+  if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};
+  pages.insert(pages.end(), absent.begin(), absent.begin() + found.new_pages);
+  std::sort(pages.begin(), pages.end());
+  found.kind = Found::Kind::kPages;
+  if (chosen.end != nullptr) {
+    found.pages.push_back(chosen.end->page);
+    found.head = kPageGranules - (chosen.start == nullptr ? rest : chosen.end->granules);
+  }
+  found.pages.insert(found.pages.end(), pages.begin(), pages.end());
+  if (chosen.start != nullptr) found.pages.push_back(chosen.start->page);
+  return found;
+}
+
 Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) const {
   const PageNumber count = PagesOf(granules);
   ViewIndex best = kNoView;
@@ -120,11 +197,12 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) 
   std::vector<std::uint32_t> fewest;
   views_.VisitSizes(count, [&](ViewIndex index, const ViewTable::View& view) {
     if (view.changing || view.pinned || view.live_blocks != 0 || !streams_.Executed(view.last_free)) return;
+    if (view.head != 0) return;  // its first page is of use to its own requests only
     // With more pages to exchange, a view of the request's own, which is kept, soon pays for itself.
     const std::size_t limit = best == kNoView ? count / 4 : fewest.size() - 1;
     busy.clear();
     for (std::uint32_t k = 0; k < count; ++k) {
-      if (RunUsable(GranulesInPage(view.pages[k], k, granules), stream, waits)) continue;
+      if (RunUsable(GranulesInPage(view.pages[k], k, 0, granules), stream, waits)) continue;
       if (busy.size() == limit) return;
       busy.push_back(k);
     }
@@ -133,7 +211,7 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) 
     std::size_t returning = 0;
     for (const std::uint32_t k : busy) {
       const bool had_other = k < view.former.size() && view.former[k] != view.pages[k];
-      returning += had_other && RunUsable(GranulesInPage(view.former[k], k, granules), stream, waits) ? 1 : 0;
+      returning += had_other && RunUsable(GranulesInPage(view.former[k], k, 0, granules), stream, waits) ? 1 : 0;
     }
     if (returning * 2 >= busy.size() && !busy.empty()) return;
     best = index;

@@ -48,7 +48,7 @@ void AppendRuns(const BlockPlace& place, Bytes size_bytes, std::vector<FixedBloc
     return;
   }
   for (std::size_t k = 0; k < place.pages.size(); ++k) {
-    const Run run = GranulesInPage(place.pages[k], k, granules);
+    const Run run = GranulesInPage(place.pages[k], k, place.begin, granules);
     runs->push_back({Bytes{run.begin} * kGranuleBytes, Bytes{run.length()} * kGranuleBytes});
   }
 }
@@ -62,7 +62,9 @@ BlockPlace ObservedPlace(const SeenBlocks::Block& block, const DeviceMemory& mem
     return place;
   }
   place.kind = BlockPlace::Kind::kPages;
+  place.begin = block.begin;
   place.pages = memory.PagesOfView(block.view);
+  place.pages.resize(PagesUnder(place.begin, GranulesOf(block.size_bytes)));  // a view may be longer than its block
   return place;
 }
 
@@ -73,6 +75,7 @@ planner::Slot SlotOf(const BlockPlace& place) {
     slot.offset_bytes = Bytes{place.begin} * kGranuleBytes;
   } else if (place.kind == BlockPlace::Kind::kPages) {
     slot.kind = planner::Slot::Kind::kPaged;
+    slot.offset_bytes = Bytes{place.begin} * kGranuleBytes;
     slot.pages = place.pages;
   }
   return slot;
@@ -85,6 +88,7 @@ BlockPlace PlaceOf(const planner::Slot& slot) {
     place.begin = static_cast<Granule>(slot.offset_bytes / kGranuleBytes);
   } else if (slot.kind == planner::Slot::Kind::kPaged) {
     place.kind = BlockPlace::Kind::kPages;
+    place.begin = static_cast<Granule>(slot.offset_bytes / kGranuleBytes);
     place.pages = slot.pages;
   }
   return place;

@@ -20,7 +20,7 @@ void ViewTable::ReturnAddresses(std::size_t offset_bytes, std::size_t page_count
   returned_[page_count].push_back(offset_bytes);
 }
 
-ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages) {
+ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head) {
   ViewIndex index;
   if (!unused_.empty()) {
     index = unused_.back();
@@ -31,7 +31,7 @@ ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages
   }
   mapped_pages_ += pages.size();
   by_pages_.emplace(pages.size(), index);
-  views_[index] = View{.offset_bytes = offset_bytes, .pages = std::move(pages)};
+  views_[index] = View{.offset_bytes = offset_bytes, .pages = std::move(pages), .head = head};
   return index;
 }
 
@@ -49,10 +49,10 @@ void ViewTable::Drop(ViewIndex view) {
   unused_.push_back(view);
 }
 
-ViewIndex ViewTable::FindExact(const std::vector<PageNumber>& pages) const {
+ViewIndex ViewTable::FindExact(const std::vector<PageNumber>& pages, Granule head) const {
   auto [first, last] = by_pages_.equal_range(pages.size());
   for (auto it = first; it != last; ++it)
-    if (views_[it->second].pages == pages) return it->second;
+    if (views_[it->second].head == head && views_[it->second].pages == pages) return it->second;
   return kNoView;
 }
 

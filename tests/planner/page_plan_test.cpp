@@ -54,6 +54,11 @@ TEST(SlotValidator, CountsBytesWithinPages) {
   EXPECT_NE(FindSlotViolation(problem, {PagesAt({4, 2, 1}), {}}), std::nullopt) << "too many pages";
   EXPECT_NE(FindSlotViolation(problem, {PagesAt({4, 4}), {}}), std::nullopt) << "the same page twice";
   EXPECT_NE(FindSlotViolation(problem, {RunAt(0)}), std::nullopt) << "too few slots";
+  const Slot within{Slot::Kind::kPaged, kMiB, {2, 4}};
+  EXPECT_EQ(FindSlotViolation(problem, {within, RunAt(4 * kMiB)}), std::nullopt) << "the start of page 2 is free";
+  EXPECT_EQ(FindSlotViolation(problem, {within, RunAt(9 * kMiB)}), "request 1 overlaps request 0");
+  EXPECT_EQ(FindSlotViolation(problem, {{Slot::Kind::kPaged, kPageBytes, {2, 4}}, {}}),
+            "request 0 begins behind its first page");
   problem.fixed = {{9 * kMiB, 10}};
   EXPECT_EQ(FindSlotViolation(problem, {PagesAt({4, 2}), {}}), "request 0 overlaps fixed block 0");
   EXPECT_EQ(FindSlotViolation(problem, {PagesAt({3, 4}), {}}), std::nullopt);
@@ -85,6 +90,20 @@ TEST(PagePlan, KeepsAnIncumbentThatIsAsGood) {
   const PagePlan plan = PlanPages(problem);
   EXPECT_EQ(plan.slots, problem.incumbent);
   EXPECT_EQ(plan.changes, 0u);
+  EXPECT_EQ(plan.handles_to_map, 0u);
+}
+
+//  page 0    1    2
+//       [ a a | a b | b b ]
+TEST(PagePlan, KeepsAnIncumbentThatBeginsWithinAPage) {
+  PageProblem problem;
+  problem.problem.requests = {{3 * kMiB, 0, 4, 0}, {3 * kMiB, 2, 6, 0}};
+  problem.held_pages = 3;
+  problem.incumbent = {PagesAt({0, 1}), {Slot::Kind::kPaged, kMiB, {1, 2}}};
+  const PagePlan plan = PlanPages(problem);
+  EXPECT_EQ(plan.slots, problem.incumbent);
+  EXPECT_EQ(plan.page_count, 3u);
+  EXPECT_EQ(plan.height_bytes, 6 * kMiB);
   EXPECT_EQ(plan.handles_to_map, 0u);
 }
 

@@ -110,6 +110,8 @@ TEST(PlanFile, NamesTheFieldThatMakesNoSense) {
   };
   EXPECT_EQ(refusal([](Plan& plan) { plan.iteration[1].slot.pages.pop_back(); }),
             "f: field iteration[1]: the number of pages does not match size_bytes");
+  EXPECT_EQ(refusal([](Plan& plan) { plan.iteration[1].slot.offset_bytes = kPageBytes; }),
+            "f: field iteration[1]: offset_bytes is beyond the first page");
   EXPECT_EQ(refusal([](Plan& plan) { plan.iteration[0].begin = 6; }),
             "f: field iteration[0]: begin lies outside the period");
   EXPECT_EQ(refusal([](Plan& plan) { plan.iteration[0].end = 0; }), "f: field iteration[0]: ends before it begins");
@@ -150,7 +152,8 @@ TEST(PlanFile, AnyPlanComesBack) {
       request.end = request.begin + *rc::gen::inRange<Time>(1, 101);
       if (*rc::gen::arbitrary<bool>()) {
         request.slot.kind = Slot::Kind::kPaged;
-        request.slot.pages.resize((request.size_bytes - 1) / kPageBytes + 1);
+        request.slot.offset_bytes = *rc::gen::inRange<Bytes>(0, kPageBytes);
+        request.slot.pages.resize((request.slot.offset_bytes + request.size_bytes - 1) / kPageBytes + 1);
         for (std::uint32_t& page : request.slot.pages) page = *rc::gen::arbitrary<std::uint32_t>();
       } else {
         request.slot.kind = Slot::Kind::kRun;

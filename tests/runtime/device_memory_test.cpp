@@ -100,6 +100,24 @@ TEST_F(DeviceMemoryTest, StitchesFreePagesInsteadOfGrowing) {
   EXPECT_EQ(memory->Counters().map_calls, mapped);
 }
 
+//  page 0   1   2   3   4   5    6
+//       [ ]  .  [ ]  .  [ ] [ ] [s|.]     three pages and a half: 1, 3, a new one, and what is free of 6
+TEST_F(DeviceMemoryTest, StitchesPartsOfPagesInsteadOfHoldingOneMore) {
+  auto memory = Make();
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  const auto small = memory->Allocate(kMiB, On(0), 0);
+  for (const int i : {1, 3}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
+  const auto stitched = memory->Allocate(7 * kMiB, On(0), 0);
+  ASSERT_EQ(stitched.result, CUDA_SUCCESS);
+  EXPECT_EQ(memory->Counters().reserved_bytes, 16 * kMiB);
+  ExpectDisjoint(device_, {{small.address, kMiB, small.number}, {stitched.address, 7 * kMiB, stitched.number}});
+  const auto mapped = memory->Counters().map_calls;
+  ASSERT_EQ(memory->Free(stitched.address, On(0)), CUDA_SUCCESS);
+  EXPECT_EQ(memory->Allocate(7 * kMiB, On(0), 0).address, stitched.address) << "the view was kept";
+  EXPECT_EQ(memory->Counters().map_calls, mapped);
+}
+
 // Six pages, every other one free, and a seventh with a small block; a view of the free ones, then a shorter block in
 // it: [view, 1st] [ block ] [view, 2nd] [ block ] [view, 3rd: idle] [ block ] [small......]
 TEST_F(DeviceMemoryTest, ASnapshotSaysWhereIdleMemoryLiesAndWhoseTheLiveIs) {
@@ -397,7 +415,8 @@ TEST_P(DeviceMemoryStress, APlanCannotMakeItShareAByteOrReuseEarly) {
           std::vector<PageNumber> pages(24);
           std::iota(pages.begin(), pages.end(), 0);
           std::shuffle(pages.begin(), pages.end(), random);
-          slot.pages.assign(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(1 + sizes[i] / (2 * kMiB)));
+          slot.begin = static_cast<Granule>(pick(2) * pick(kPageGranules));
+          slot.pages.assign(pages.begin(), pages.begin() + PagesUnder(slot.begin, GranulesOf(sizes[i])));
         } else {
           slot.kind = BlockPlace::Kind::kRun;
           slot.begin = static_cast<Granule>(pick(20 * kPageGranules));

@@ -19,10 +19,10 @@ struct Slot {
   enum class Kind : std::uint8_t {
     kNone = 0,    // served online: the request keeps the sequence in step but has no address (its size varies, say)
     kRun = 1,     // [offset_bytes, offset_bytes + size)
-    kPaged = 2,   // pages[k] holds bytes [k * kPageBytes, (k + 1) * kPageBytes) of the block; the last may be partial
+    kPaged = 2,   // from offset_bytes of the first page on, then from page to page; the last may be partial
   };
   Kind kind = Kind::kNone;
-  Bytes offset_bytes = 0;              // kRun
+  Bytes offset_bytes = 0;              // kRun: in the base range; kPaged: in the first page, less than kPageBytes
   std::vector<std::uint32_t> pages;    // kPaged: page numbers in the base range
 
   friend bool operator==(const Slot&, const Slot&) = default;

@@ -168,7 +168,7 @@ class DeviceMemory {
   // A request or a free, beside where the block lay; or that the program ordered one stream behind another.
   struct Seen {
     Observation observation;
-    Granule begin = 0;  // in the base range, if view is kNoView
+    Granule begin = 0;  // in the base range, if view is kNoView; else in the view's first page
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
     Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on

@@ -20,6 +20,7 @@ struct Found {
   Run run{};                        // kRun: granules to claim in the base range
   ViewIndex view = kNoView;         // kView: its first pages
   std::vector<PageNumber> pages{};  // kPages: to be mapped as a new view; kExchange: the view's pages from now on
+  Granule head = 0;                 // kPages: where in its first page the block begins
   std::vector<std::uint32_t> exchanged{};  // kExchange: the positions at which `pages` differs from the view
   PageNumber new_pages = 0;                // how many of the pages do not exist yet
 
@@ -37,12 +38,16 @@ class MemorySearch {
   // Existing memory, contiguous in the base range, best fit; not below granule `from`.
   Found Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
 
-  // A kept view whose first pages are all free.
+  // A kept view whose first pages are all free, from where its blocks begin.
   Found KeptView(Granule granules, StreamIndex stream, Waits waits) const;
 
   // Pages from all over the base range for a new view: wholly free ones out of the smallest rooms first, then at most
   // `max_new_pages` that do not exist yet, at or behind granule `from`. Only for requests of more than one page.
   Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
+
+  // Like Stitch, but begins or ends on pages that are free in part: a page less, or two. Only where a page more would
+  // have to be held otherwise: a view that begins within a page serves few others.
+  Found StitchParts(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
 
   // A kept view most of whose pages are free, the others to be exchanged for free ones: for requests that differ a
   // little from iteration to iteration, a few mappings instead of all. Only views whose last block's work is known to
@@ -58,11 +63,21 @@ class MemorySearch {
     return waits == Waits::kYes || streams_.Behind(stream, fence);
   }
 
+  // Pages of which a part is free that reaches their start or their end.
+  struct PartPages {
+    struct Part {
+      PageNumber page;
+      Granule granules;
+    };
+    std::vector<Part> starts;
+    std::vector<Part> ends;
+  };
+
   // Whole free pages that a request may use, out of the smallest rooms first: the large ones stay whole for requests
   // that need no mapping. Sorted by room size, then address; `absent` receives pages that do not exist and lie at
-  // or behind granule `absent_from`, by address.
+  // or behind granule `absent_from`, by address; `parts` pages there that are free in part.
   std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most, Granule absent_from,
-                                    std::vector<PageNumber>* absent) const;
+                                    std::vector<PageNumber>* absent, PartPages* parts = nullptr) const;
 
   // True if every granule of `run` is free, exists, and is usable.
   bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
@@ -73,12 +88,17 @@ class MemorySearch {
   const StreamTable& streams_;
 };
 
-// The granules that a block of `granules` occupies in page k of a view: whole pages but for the last one's remainder.
-inline Run GranulesInPage(PageNumber page, std::size_t k, Granule granules) noexcept {
+// How many pages a block touches that begins `head` granules behind the start of the first.
+constexpr PageNumber PagesUnder(Granule head, Granule granules) noexcept {
+  return (head + granules + kPageGranules - 1) / kPageGranules;
+}
+
+// The granules that such a block occupies in page k of its view: whole pages but for the first one's end and the last
+// one's start.
+inline Run GranulesInPage(PageNumber page, std::size_t k, Granule head, Granule granules) noexcept {
   const Granule begin = page * kPageGranules;
-  const Granule before = static_cast<Granule>(k) * kPageGranules;
-  const Granule rest = granules - before;
-  return {begin, begin + (rest < kPageGranules ? rest : kPageGranules)};
+  const Granule rest = head + granules - static_cast<Granule>(k) * kPageGranules;
+  return {k == 0 ? begin + head : begin, begin + (rest < kPageGranules ? rest : kPageGranules)};
 }
 
 }  // namespace stalloc::runtime

@@ -18,7 +18,7 @@ namespace stalloc::runtime {
 struct BlockPlace {
   enum class Kind : std::uint8_t { kNone, kRun, kPages };
   Kind kind = Kind::kNone;
-  Granule begin = 0;              // kRun
+  Granule begin = 0;              // kRun: in the base range; kPages: in the first page
   ViewIndex view = kNoView;       // kPages, once mapped
   std::vector<PageNumber> pages;  // kPages
 };

@@ -24,6 +24,7 @@ class ViewTable {
   struct View {
     std::size_t offset_bytes = 0;  // in the view range
     std::vector<PageNumber> pages{};
+    Granule head = 0;           // where in the first page its blocks begin
     std::uint32_t witness = 0;  // the page that was busy when the view was last refused: looked at first
     std::uint32_t live_blocks = 0;
     std::uint64_t last_used = 0;
@@ -39,15 +40,15 @@ class ViewTable {
   std::optional<std::size_t> TakeAddresses(std::size_t page_count);
   void ReturnAddresses(std::size_t offset_bytes, std::size_t page_count);
 
-  ViewIndex Add(std::size_t offset_bytes, std::vector<PageNumber> pages);
+  ViewIndex Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head);
   // Forgets a view. Its addresses stay taken until the caller has unmapped them and calls ReturnAddresses.
   void Drop(ViewIndex view);
 
   View& operator[](ViewIndex view) { return views_[view]; }
   const View& operator[](ViewIndex view) const { return views_[view]; }
 
-  // A kept view that maps exactly these pages, if there is one.
-  ViewIndex FindExact(const std::vector<PageNumber>& pages) const;
+  // A kept view that maps exactly these pages and whose blocks begin there, if there is one.
+  ViewIndex FindExact(const std::vector<PageNumber>& pages, Granule head) const;
 
   // The first kept view, from `page_count` pages up to half as many again, that `usable(View&)` accepts.
   template <typename Usable>
