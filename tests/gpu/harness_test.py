@@ -55,7 +55,9 @@ class Statistics(unittest.TestCase):
         total = {"peak_live_bytes": 990, "peak_reserved_bytes": 1000, "planned_requests": 36, "online_requests": 64}
         total.update(planned_bytes=60, online_bytes=30, map_calls=7)
         process = {"passed_through_requests": 2, "passed_through_bytes": 10}
-        figures = self.read(json.dumps({"format": "stalloc-statistics", "version": 1, "total": total, "process": process}))
+        figures = self.read(
+            json.dumps({"format": "stalloc-statistics", "version": 1, "total": total, "process": process})
+        )
         self.assertAlmostEqual(figures["fragmentation"], 0.01)
         self.assertAlmostEqual(figures["planned_share"], 0.36)
         self.assertEqual((figures["passed_through"], figures["map_calls"]), (2, 7))
@@ -229,8 +231,8 @@ class Search(unittest.TestCase):
         self.assertEqual(asked, [12, 13])
 
 
-# A program that behaves as a workload does at its gate, and needs 1 GiB and a quarter of one per unit of the batch, times
-# what its allocator wastes; the device has what BUDGET says. Longer runs need a little more: fragmentation creeps.
+# A program that behaves as a workload does at its gate, and needs 1 GiB and a quarter of one per unit of the batch,
+# times what its allocator wastes. Under default, longer runs need a little more: fragmentation creeps.
 FAKE_WORKLOAD = """
 import argparse, json, os, shlex, sys
 parser = argparse.ArgumentParser()

@@ -3,9 +3,9 @@
 throughput.
 
 A case is WORKLOAD@BUDGET. Its level is what takes more memory: the batch (gpt2, bert_var, ...) or, for llama_rc, the
-number of layers that keep their activations instead of computing them again. BUDGET is in GiB, or fit:LEVEL: as much as
-that level needs if nothing is wasted (its live bytes, 1.5 % more, and what is not the allocator's), the budget under which
-waste costs most.
+number of layers that keep their activations instead of computing them again. BUDGET is in GiB, or fit:LEVEL: as much
+as that level needs if nothing is wasted (its live bytes, 1.5 % more, and what is not the allocator's), the budget
+under which waste costs most.
 
   1. Two runs with the whole device to themselves give live bytes as a line over the level, and from it first guesses.
   2. A ballast process leaves the budget free on the device, the same for every allocator.
@@ -73,7 +73,9 @@ LEVELS = {
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--cases", default="gpt2@24,llama_rc@fit:16,bert_var@24", help="WORKLOAD@GIB or WORKLOAD@fit:LEVEL,...")
+    parser.add_argument(
+        "--cases", default="gpt2@24,llama_rc@fit:16,bert_var@24", help="WORKLOAD@GIB or WORKLOAD@fit:LEVEL,..."
+    )
     parser.add_argument("--allocators", default="default,expandable,async,stalloc1,stalloc2")
     parser.add_argument("--steps", type=int, default=14, help="that a level must survive in the search")
     parser.add_argument("--final-steps", type=int, default=30)
@@ -142,13 +144,16 @@ class Case:
         note = "" if trained or state == "out of memory" else child.tail(process.stderr(), 2)
         attempt = {"workload": self.workload, "allocator": allocator, "level": level, "steps": steps}
         self.tried.append({**attempt, "seconds": seconds, "state": state, "note": note})
-        print(f"{self.workload:12} {allocator:10} {self.levels.words(level):32} {state:14} {seconds:5.1f} s {note}", flush=True)
+        print(
+            f"{self.workload:12} {allocator:10} {self.levels.words(level):32} {state:14} {seconds:5.1f} s {note}",
+            flush=True,
+        )
         return record if trained else None
 
     def live_line(self):
-        """((slope, intercept) of peak live bytes over the level, bytes that are not the allocator's), measured unhindered.
+        """((slope, intercept) of peak live bytes over the level, bytes that are not the allocator's).
 
-        Over all final steps, because the longest sequence may come late.
+        Measured unhindered and over all final steps, because the longest sequence may come late.
         """
         low, high = self.levels.low, min(self.levels.high, self.levels.low + 8)
         records = [self.run("default", level, self.arguments.final_steps, 1) for level in (low, high)]
@@ -229,7 +234,12 @@ def measure(arguments, case, nvml, directory, clock, content, save):
             guesses = {name: int(((size - rest) / waste - intercept) / slope) for name, waste in LIKELY_WASTE.items()}
             found = one.search(guesses)
             for name, level, record, remark in one.final(found):  # each as soon as it is measured
-                row = {"case": "@".join(case), "workload": workload, "free_bytes": ballast.left_bytes, "allocator": name}
+                row = {
+                    "case": "@".join(case),
+                    "workload": workload,
+                    "free_bytes": ballast.left_bytes,
+                    "allocator": name,
+                }
                 row.update(level=level, words=levels.words(level), remark=remark, record=record)
                 row["rate"] = rate(record, levels.samples(level)) if record else None
                 content["results"].append(row)

@@ -1,9 +1,17 @@
 #!/usr/bin/env python3
-"""What a request costs the host, in nanoseconds: cudaMallocAsync + cudaFreeAsync natively and under the shim (online and
-planned), and torch.empty + del under every allocator.
+"""What a request costs the host, in nanoseconds per pair of allocate and free, and as a multiple of what the same call
+natively cost in the same call of this program.
 
-The runs of one comparison alternate (--repeat rounds) and the median is taken, because absolute times move from run to
-run. Writes results.json and tables.md into --out. Exit code 77: no GPU here.
+  native     CUDA's own cudaMallocAsync + cudaFreeAsync
+  stalloc1   a first run; step_2_to_6 are its iterations before there is a plan, when every call site is looked at
+  stalloc2   a second run; its step_last_200 is the planned pair: what recurs is served from the kept plan
+  online     STALLOC_PLANNING=0; its step_last_200 is the online pair: every request is served by search, none watched.
+             No driver is called in such a pair once memory is mapped, so the shim's share is all of it; nothing is
+             taken off
+  default, expandable, async      torch.empty + del under PyTorch's own allocators, Python's share of the loop included
+
+The runs alternate (--repeat rounds) and the median is taken, because absolute times move from run to run. Writes
+results.json and tables.md into --out. Exit code 77: no GPU here.
 """
 
 import argparse
@@ -12,13 +20,18 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import allocators, build, child, device, shim, table
 
-# Python's own share of the loop is in every column alike.
+MODES = ("step", "pairs", "threads")
+NATIVE, ONLINE = "native", "online"
+
 TORCH = """
-import statistics, time, torch
+import statistics, sys, time, torch
+print('ready', flush=True)
+sys.stdin.readline()
 device = torch.device('cuda'); n = 20000
 def empty(bytes_):
     for _ in range(n):
@@ -26,21 +39,104 @@ def empty(bytes_):
 def measure(call, *arguments):
     call(*arguments); torch.cuda.synchronize(); times = []
     for _ in range(7):
-        t = time.perf_counter_ns(); call(*arguments); times.append((time.perf_counter_ns() - t) / n); torch.cuda.synchronize()
+        started = time.perf_counter_ns(); call(*arguments); times.append((time.perf_counter_ns() - started) / n)
+        torch.cuda.synchronize()
     return statistics.median(times)
 for label, bytes_ in (('4KiB', 4096), ('1MiB', 1 << 20), ('64MiB', 64 << 20)):
     print('row torch_empty_' + label, measure(empty, bytes_))
 """
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--lib", required=True, help="libstalloc.so")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--out", default="gpu-microbench")
     parser.add_argument("--timeout", type=float, default=60, metavar="SECONDS")
     parser.add_argument("--no-torch", action="store_true")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def runs_of(arguments, program, directory):
+    """[(name of the run, its column, command, environment)], those to be compared next to one another."""
+    ours = lambda plan=None, **extra: allocators.environment_for("stalloc1", arguments.lib, plan, extra=extra)
+    runs = []
+    for mode in MODES if program else ():
+        command = [program, mode]
+        plan = os.path.join(directory, f"{mode}.plan")
+        for column, environment in (
+            (NATIVE, allocators.clean_environment()),
+            ("stalloc1", ours()),
+            ("stalloc2", ours(plan)),
+            (ONLINE, ours(STALLOC_PLANNING="0")),
+        ):
+            runs.append((f"{mode}.{column}", column, command, environment))
+    if not arguments.no_torch:
+        for column in (*allocators.PEERS, *allocators.STALLOC):
+            plan = os.path.join(directory, "torch.plan") if column == "stalloc2" else None
+            environment = allocators.environment_for(column, arguments.lib, plan)
+            runs.append((f"torch.{column}", column, [sys.executable, "-c", TORCH], environment))
+    return runs
+
+
+def one_round(runs, directory, number, timeout_s):
+    """Yields (run, child, exit code) of every run in turn; all processes of PyTorch do their imports before any."""
+    gated = {}
+    for name, _, command, environment in runs:
+        if command[0] == sys.executable:
+            gated[name] = child.Child(command, environment, directory, f"{name}.{number}", gated=True)
+    for process in gated.values():
+        process.wait_until_ready(timeout_s)
+    for run in runs:
+        name, _, command, environment = run
+        process = gated.get(name) or child.Child(command, environment, directory, f"{name}.{number}")
+        process.release()
+        yield run, process, process.wait(timeout_s)[0]
+
+
+def rows_of(values):
+    """(header, rows) with a ratio beside each figure: of the C++ rows to native, of torch's to default."""
+    columns = [NATIVE, *allocators.PEERS, *allocators.STALLOC, ONLINE]
+    rows = []
+    for row, cells in values.items():
+        middle = {name: statistics.median(found) for name, found in cells.items()}
+        base = middle.get(NATIVE) or middle.get("default")
+        ratio = lambda name: f" ({middle[name] / base:.2f})" if base and name not in (NATIVE, "default") else ""
+        rows.append([row, *(table.number(middle[name], 0) + ratio(name) if name in middle else "" for name in columns)])
+    used = [i for i in range(len(columns) + 1) if i == 0 or any(row[i] for row in rows)]
+    return [["ns per pair", *columns][i] for i in used], [[row[i] for i in used] for row in rows]
+
+
+def goals(values):
+    """(header, rows): the figures that have a goal, and what they are measured against in the same call."""
+
+    def middle(row, column):
+        found = values.get(row, {}).get(column)
+        return statistics.median(found) if found else None
+
+    def over(a, b):
+        return table.number(a / b, 2) if a and b else "-"
+
+    native = middle("step_last_200", NATIVE)
+    rows = [["cudaMallocAsync + cudaFreeAsync, natively", f"{table.number(native, 0)} ns", ""]]
+    planned, online = middle("step_last_200", "stalloc2"), middle("step_last_200", ONLINE)
+    rows.append(["planned pair", f"{table.number(planned, 0)} ns, {over(planned, native)} of native", "100 ns"])
+    rows.append(["online pair, all of it", f"{table.number(online, 0)} ns, {over(online, native)} of native", "300 ns"])
+    for size in ("4KiB", "1MiB", "64MiB"):
+        row = f"torch_empty_{size}"
+        ours, base = [middle(row, name) for name in allocators.STALLOC], middle(row, "default")
+        both = ", ".join(over(value, base) for value in ours)
+        rows.append([f"torch.empty + del, {size}, first run, second run", f"{both} of default", "1.05"])
+    for row, words in (("threads_4_own_streams", "a stream each"), ("threads_4_one_stream", "one stream")):
+        parts = [
+            f"{name} {over(middle(row, name), middle('threads_1', name))}" for name in (NATIVE, "stalloc2", ONLINE)
+        ]
+        rows.append([f"a pair with four threads at once ({words}), of one thread's", ", ".join(parts), ""])
+    return ["what", "measured", "goal"], rows
+
+
+def main():
+    arguments = parse()
     reason = device.why_not(modules=() if arguments.no_torch else ("torch",))
     if reason:
         print(f"skipped: {reason}")
@@ -48,44 +144,31 @@ def main():
     os.makedirs(arguments.out, exist_ok=True)
     values, notes = {}, []
     with tempfile.TemporaryDirectory(prefix="stalloc-gpu-") as directory:
-        path, message = build.build_all({"microbench": ("microbench.cu", "shared", [], [])}, directory)["microbench"]
-        if path is None:
+        program, message = build.build_all({"microbench": ("microbench.cu", "shared", [], [])}, directory)["microbench"]
+        if program is None:
             notes.append(f"microbench.cu does not build: {message}")
-        native = allocators.clean_environment()
-        plan = os.path.join(directory, "micro.plan")
-        runs = [] if path is None else [("native", [path], native)]
-        if path is not None:
-            runs.append(("stalloc1", [path], allocators.environment_for("stalloc1", arguments.lib)))
-            runs.append(("stalloc2", [path], allocators.environment_for("stalloc2", arguments.lib, plan)))
-        if not arguments.no_torch:
-            python = [sys.executable, "-c", TORCH]
-            runs += [(a, python, allocators.environment_for(a, arguments.lib)) for a in allocators.PEERS + ("stalloc1",)]
-        for round_ in range(-1, arguments.repeat):  # round -1: leaves stalloc2 its plan
-            for i, (name, command, environment) in enumerate(runs):
-                if round_ < 0 and name != "stalloc2":
-                    continue
-                label = f"{i}.{name}.{round_}"
-                process, code, _ = child.run(command, environment, directory, label, arguments.timeout)
+        runs = runs_of(arguments, program, directory)
+        first = [run for run in runs if run[1] == "stalloc2"]  # they leave their plans
+        for number in range(-1, arguments.repeat):
+            chosen = runs if number >= 0 else first
+            for (name, column, _, _), process, code in one_round(chosen, directory, number, arguments.timeout):
                 for line in process.stdout().splitlines():
-                    if round_ >= 0 and line.startswith("row "):
+                    if number >= 0 and line.startswith("row "):
                         _, row, value = line.split()
-                        values.setdefault(row, {}).setdefault(name, []).append(float(value))
+                        values.setdefault(row, {}).setdefault(column, []).append(float(value))
                 if code != 0:
-                    notes.append(f"{label}: exit {code}: {child.tail(process.stderr(), 3)}")
-                elif round_ == 0:
-                    notes += [f"{label}: {found['line']}" for found in shim.summary_lines(process.stderr())]
-    names = ["native", *allocators.PEERS, *allocators.STALLOC]
-    header = ["ns per pair", *names]
-    rows = []
-    for row, cells in values.items():
-        middle = {name: statistics.median(found) for name, found in cells.items()}
-        rows.append([row, *(table.number(middle.get(name), 0) for name in names)])
+                    notes.append(f"{name}.{number}: exit {code}: {child.tail(process.stderr(), 3)}")
+                elif number == 0:
+                    notes += [f"{name}: {found['line']}" for found in shim.summary_lines(process.stderr())]
     command = "python3 tests/gpu/microbench.py " + " ".join(sys.argv[1:])
+    content = {"command": command, "machine": device.describe(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
     with open(os.path.join(arguments.out, "results.json"), "w") as file:
-        json.dump({"command": command, "nanoseconds": values, "notes": notes}, file)
+        json.dump({**content, "nanoseconds": values, "notes": notes}, file)
+    text = f"`{command}`\n\n{content['machine']}, {content['date']}.\n\n{table.markdown_table(*goals(values))}\n\n"
+    text += table.markdown_table(*rows_of(values)) + "\n"
     with open(os.path.join(arguments.out, "tables.md"), "w") as file:
-        file.write(f"`{command}`\n\n{table.markdown_table(header, rows)}\n")
-    print(table.text_table(header, rows))
+        file.write(text)
+    print(text)
     for note in notes:
         print(note)
     return 0 if values and not any(": exit " in note or "not build" in note for note in notes) else 1

@@ -58,7 +58,9 @@ def parse():
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run of the harness")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--after-six", action="store_true", help="stalloc: a run of six steps more, for 'after 6 %%'")
-    parser.add_argument("--early", type=int, default=os.cpu_count(), metavar="N", help="processes to start side by side")
+    parser.add_argument(
+        "--early", type=int, default=os.cpu_count(), metavar="N", help="processes to start side by side"
+    )
     arguments = parser.parse_args()
     names = {"all": KINDS, "four": STATIC}.get(arguments.workloads) or arguments.workloads.split(",")
     arguments.workloads = [name for name in names if name]
@@ -67,7 +69,9 @@ def parse():
         n for n in arguments.allocators if n not in allocators.ALL
     ]
     if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}; workloads: {', '.join(KINDS)}; allocators: {', '.join(allocators.ALL)}")
+        parser.error(
+            f"unknown: {', '.join(unknown)}; workloads: {', '.join(KINDS)}; allocators: {', '.join(allocators.ALL)}"
+        )
     return arguments
 
 
@@ -131,7 +135,9 @@ class Bench:
             self.beginnings[run.workload, run.allocator, run.repeat] = result["shim"]
         else:
             self.results.append(result)
-        self.logs.append(f"=== {run.name}: exit {code}, {seconds:.1f} s\n{tail(child.stdout(), 4)}\n{tail(child.stderr())}")
+        self.logs.append(
+            f"=== {run.name}: exit {code}, {seconds:.1f} s\n{tail(child.stdout(), 4)}\n{tail(child.stderr())}"
+        )
         median = (result["record"] or {}).get("median_step_ms")
         state = "ok" if code == 0 else "TIMED OUT" if code is None else f"EXIT {code}"
         print(f"{run.name:32} {state:10} {seconds:6.1f} s  step {table.number(median, 2)} ms", flush=True)

@@ -1,8 +1,8 @@
 """Holds device memory in a process of its own, so that whoever runs beside it has only a fixed budget left.
 
 The budget is the device's own, the same for every allocator, and no allocator's limit setting takes part. Run as a
-program, it makes a context and says "held"; then it takes as many bytes with plain cuMemAlloc as each line on stdin says,
-answering "held" every time, and keeps them until its stdin is closed.
+program, it makes a context and says "held"; then it takes as many bytes with plain cuMemAlloc as each line on stdin
+says, answering "held" every time, and keeps them until its stdin is closed.
 """
 
 import ctypes

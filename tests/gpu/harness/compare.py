@@ -111,7 +111,7 @@ def _bits(runs):
 
 
 def _mapping(run):
-    """(map calls per iteration, microseconds of mapping per iteration), over the last iterations that were told apart."""
+    """(map calls, microseconds of mapping) per iteration, over the last iterations that were told apart."""
     devices = run.get("shim", {}).get("raw", {}).get("devices", [])
     last = [entry for one in devices for entry in one.get("last_iterations", [])]
     if not last:

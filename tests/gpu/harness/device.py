@@ -75,7 +75,9 @@ def describe():
     gpu = nvml.name()
     if gpu is None:
         return f"no GPU, {os.cpu_count()} cores"
-    return f"{gpu} ({(nvml.total_bytes() or 0) / 2**30:.0f} GiB, driver {nvml.driver_version()}), {os.cpu_count()} cores"
+    return (
+        f"{gpu} ({(nvml.total_bytes() or 0) / 2**30:.0f} GiB, driver {nvml.driver_version()}), {os.cpu_count()} cores"
+    )
 
 
 class Sampler:

@@ -1,7 +1,7 @@
 """Processes of one program under several allocators, started ahead of their use: imports done, CUDA untouched.
 
-What a process is to do is said only when its turn comes (its gate takes further options), so that whoever searches for a
-limit need not know its next question in advance.
+What a process is to do is said only when its turn comes (its gate takes further options), so that whoever searches for
+a limit need not know its next question in advance.
 """
 
 import os

@@ -88,9 +88,22 @@ def planning(found):
             if s:
                 maps, us, step = s["maps_per_iteration"], s["map_us_per_iteration"], s["step_ms"]
                 share = us / (step * 1e3) if us is not None and step else None
-                row = [workload, name, table.percent(s["planned_share"], 1), table.percent(s["planned_share_after_6"], 1)]
+                row = [
+                    workload,
+                    name,
+                    table.percent(s["planned_share"], 1),
+                    table.percent(s["planned_share_after_6"], 1),
+                ]
                 out.append(row + [table.count(s["map_calls"]), table.number(maps, 1), table.percent(share)])
-    return ["workload", "run", "planned %", "after step 6 %", "maps, whole run", "maps a step", "mapping, % of a step"], out
+    return [
+        "workload",
+        "run",
+        "planned %",
+        "after step 6 %",
+        "maps, whole run",
+        "maps a step",
+        "mapping, % of a step",
+    ], out
 
 
 def markdown(found):
@@ -116,7 +129,11 @@ def shortfalls(found, each=0.007, mean=0.004):
                 out.append(f"{name}, more than {100 * each:g} % {way}: {', '.join(over)}")
             if values and statistics.mean(values.values()) > mean:
                 out.append(f"{name}, mean {way}: {table.percent(statistics.mean(values.values()))} %")
-        slow = [f"{w} {table.number(m[name]['step_ratio'])}" for w, m in found.items() if name in m and verdict(m[name]) == " (!)"]
+        slow = [
+            f"{w} {table.number(m[name]['step_ratio'])}"
+            for w, m in found.items()
+            if name in m and verdict(m[name]) == " (!)"
+        ]
         if slow:
             out.append(f"{name}, slower than the noise allows: {', '.join(slow)}")
     for workload, mine in found.items():

@@ -76,7 +76,9 @@ def _parser(name):
     parser.add_argument("--seed", type=int, default=1234)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--out", help="where the JSON record goes")
-    parser.add_argument("--gate", action="store_true", help="after the imports, wait on stdin for a line of more options")
+    parser.add_argument(
+        "--gate", action="store_true", help="after the imports, wait on stdin for a line of more options"
+    )
     return parser
 
 
@@ -198,5 +200,7 @@ def main(name, build):
             file.write(text)
         os.replace(arguments.out + ".part", arguments.out)
     last = float.fromhex(record["losses"][-1]) if record["losses"] else float("nan")
-    print(f"{name}: {len(record['losses'])} steps, last loss {last:.6f}, median {record['median_step_ms']} ms", flush=True)
+    print(
+        f"{name}: {len(record['losses'])} steps, last loss {last:.6f}, median {record['median_step_ms']} ms", flush=True
+    )
     return OUT_OF_MEMORY if record["oom"] else 0

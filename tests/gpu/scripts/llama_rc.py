@@ -1,5 +1,5 @@
-"""A Llama-like model of 16 layers, width 2048, in bf16, every block recomputed in the backward pass; --recompute N: only
-the first N of them, which is quicker and takes more memory."""
+"""A Llama-like model of 16 layers, width 2048, in bf16, every block recomputed in the backward pass; --recompute N:
+only the first N of them, which is quicker and takes more memory."""
 
 import sys
 
