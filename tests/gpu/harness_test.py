@@ -8,12 +8,14 @@ import sys
 import tempfile
 import unittest
 from unittest import mock
+from xml.etree import ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import contract
 import max_batch
+import plots
 import run
-from harness import allocators, child, compare, device, report, shim
+from harness import allocators, child, compare, device, report, shim, svg
 
 
 class SummaryLine(unittest.TestCase):
@@ -67,6 +69,11 @@ class Statistics(unittest.TestCase):
         share = shim.share_of_later_requests({"planned": 95, "online": 65}, {"planned": 5, "online": 55})
         self.assertAlmostEqual(share, 0.9)
         self.assertIsNone(shim.share_of_later_requests({"planned": 95}, {"planned": 5, "online": 55}))
+
+    def test_mapping_beyond_the_beginning(self):
+        whole, beginning = {"map_calls": 130, "map_us": 900}, {"map_calls": 60, "map_us": 200}
+        self.assertEqual(shim.mapping_of_later_steps(whole, beginning, 35), (2, 20))
+        self.assertIsNone(shim.mapping_of_later_steps(whole, {}, 35))
 
     def test_a_broken_file_is_no_figure(self):
         self.assertIsNone(self.read("{").get("peak_live_bytes"))
@@ -325,6 +332,43 @@ class MaxBatch(unittest.TestCase):
         content = self.search("fit:20")
         self.assertEqual({r["allocator"]: r["level"] for r in content["results"]}["stalloc1"], 20)
         self.assertLess({r["allocator"]: r["level"] for r in content["results"]}["default"], 20)
+
+
+class Plots(unittest.TestCase):
+    """Every drawing is well-formed XML with a mark for every figure."""
+
+    def marks(self, text, tag):
+        return len(ElementTree.fromstring(text).findall(f"{{http://www.w3.org/2000/svg}}{tag}"))
+
+    def test_runs(self):
+        results = []
+        for name, times in (("default", [10] * 9), ("async", [11] * 9), ("stalloc2", [10] * 9)):
+            results.append(result(name, range(9), times, outside=1700))
+            results[-1].update(workload="w & v", repeat=0)
+        results[-1]["shim"] = {"fragmentation": 0.001, "mapping_after_6": (3, 40)}
+        drawn = plots.drawings([{"results": results}])
+        self.assertEqual(sorted(drawn), ["fragmentation.svg", "mapping.svg", "step_time.svg"])
+        self.assertEqual(self.marks(drawn["fragmentation.svg"], "circle"), 3 + 1 + 6)  # legend, "hollow", two of each
+        self.assertEqual(self.marks(drawn["step_time.svg"], "circle"), 2 + 2)
+        self.assertEqual(self.marks(drawn["mapping.svg"], "circle"), 2 + 1)  # stalloc1 is in the legend only
+
+    def test_throughput_and_hot_path(self):
+        row = {"case": "gpt2@24", "free_bytes": 24 * 2**30, "words": "batch 9", "rate": 90.0}
+        rows = [{**row, "allocator": "default"}, {**row, "allocator": "stalloc1", "rate": 99.0}]
+        drawn = plots.drawings(
+            [{"results": rows}, {"nanoseconds": {"pair": {"native": [500, 510], "stalloc2": [100]}}}]
+        )
+        self.assertIn("1.100", drawn["what_it_buys.svg"])
+        self.assertEqual(self.marks(drawn["what_it_buys.svg"], "rect"), 1 + 2)
+        self.assertEqual(self.marks(drawn["hot_path.svg"], "rect"), 1 + 2)
+
+    def test_axes_hold_their_values(self):
+        for values in ([0.998, 1.03], [1.0], [0.2, 7.9], [1.0, 1.0001]):
+            axis = svg.linear_axis(values, "")
+            self.assertLessEqual(axis.low, min(values))
+            self.assertGreaterEqual(axis.high, max(values))
+            self.assertLess(axis.low, axis.high)
+            self.assertLessEqual(len(axis.ticks), 9)
 
 
 class Rows(unittest.TestCase):

@@ -11,7 +11,8 @@ comparison is always with `default` of the same round. What is read:
             allocator's). The latter is read per workload from the default run, at the end of its steps: device use less
             PyTorch's reserve, that is context, loaded kernels and the libraries' own memory;
   planned   of a stalloc run's requests; with --after-six also of those after step six: the counts of the whole run less
-            those of a run of six steps (the same program, so the same requests);
+            those of a run of six steps (the same program, so the same requests); likewise what is mapped after step six
+            where the shim has not told iterations apart;
   step      median over steps of (time / default's time of the same step), after the warm-up: steps of one index do the
             same work under every allocator, also where sizes change from step to step.
 
@@ -57,7 +58,9 @@ def parse():
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the stalloc runs")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run of the harness")
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--after-six", action="store_true", help="stalloc: a run of six steps more, for 'after 6 %%'")
+    parser.add_argument(
+        "--after-six", action="store_true", help="stalloc: a run of six steps beside each, for 'after 6'"
+    )
     parser.add_argument(
         "--early", type=int, default=os.cpu_count(), metavar="N", help="processes to start side by side"
     )
@@ -185,11 +188,13 @@ class Bench:
         self.save(self)
 
     def attach_beginnings(self):
-        """Gives stalloc's results the planned share after step six, where a short run tells it."""
+        """Gives stalloc's results what they did after step six, where a short run tells it."""
         for result in self.results:
             beginning = self.beginnings.get((result["workload"], result["allocator"], result["repeat"]))
             if beginning:
-                result["shim"]["planned_share_after_6"] = shim.share_of_later_requests(result["shim"], beginning)
+                figures, later = result["shim"], self.arguments.steps - SHORT
+                figures["planned_share_after_6"] = shim.share_of_later_requests(figures, beginning)
+                figures["mapping_after_6"] = shim.mapping_of_later_steps(figures, beginning, later)
 
 
 def write(path, text):

@@ -87,6 +87,14 @@ def share_of_later_requests(whole, beginning):
     return planned / (planned + online) if planned >= 0 and online >= 0 and planned + online > 0 else None
 
 
+def mapping_of_later_steps(whole, beginning, steps):
+    """(map calls, microseconds) in each of the `steps` steps that `whole` did beyond `beginning`; None if unknown."""
+    pairs = [(whole.get(key), beginning.get(key)) for key in ("map_calls", "map_us")]
+    if steps <= 0 or any(value is None for pair in pairs for value in pair):
+        return None
+    return tuple(max(0, end - start) / steps for end, start in pairs)
+
+
 def bytes_share(figures):
     """Bytes served of all bytes asked for, None where the statistics do not say."""
     served = [figures.get(key) for key in ("planned_bytes", "online_bytes")]
