@@ -24,6 +24,16 @@ PageNumber NewPages(const std::vector<Piece>& pieces, Run window) {
   return pages;
 }
 
+// Blocks of whole pages, from this many on, begin on a page where there is room for it: what they leave behind are
+// whole pages then, whoever lives beside them. Chosen on replays; smaller blocks are better packed side by side.
+constexpr Granule kAlignFromPages = 9;
+
+Granule BeginWithin(Run room, Granule granules) {
+  if (granules % kPageGranules != 0 || granules < kAlignFromPages * kPageGranules) return room.begin;
+  const Granule aligned = PagesOf(room.begin) * kPageGranules;
+  return aligned + granules <= room.end ? aligned : room.begin;
+}
+
 using Part = MemorySearch::PartPages::Part;
 
 bool Shorter(const Part& a, const Part& b) { return a.granules < b.granules; }
@@ -87,7 +97,8 @@ Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits
   if (!best && from == 0 && streams_.count() > 1)
     best = space_.BestRun(granules, [&](Fence fence) { return Usable(stream, fence, waits); });
   if (!best) return {};
-  return {.kind = Found::Kind::kRun, .run = {best->begin, best->begin + granules}};
+  const Granule begin = BeginWithin(*best, granules);
+  return {.kind = Found::Kind::kRun, .run = {begin, begin + granules}};
 }
 
 Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) const {
