@@ -64,7 +64,7 @@ void Occupancy::Add(std::uint32_t block, Bytes begin, Bytes end) {
 }
 
 void Occupancy::CollectNode(const Union& spans) {
-  if (!spans.empty()) cursors_.push_back({spans.data(), spans.data() + spans.size()});
+  if (!spans.empty()) cursors_.push_back({spans.front().begin, spans.data(), spans.data() + spans.size()});
 }
 
 void Occupancy::CollectBegun(const Tree& begun, Slots first, Slots last) {
@@ -85,31 +85,39 @@ void Occupancy::Collect(std::uint32_t block) {
   for (std::size_t node = leaves_ + static_cast<std::size_t>(first); node > 0; node /= 2) CollectNode(held[node]);
   for (std::uint32_t s = 0; s < instance_.streams; ++s) CollectBegun(begun_[s], first, instance_.Reach(block, s));
   if (!instance_.fixed.empty()) CollectBegun(begun_.back(), first, instance_.blocks[block].last);
+  steps_ += cursors_.size();
+  for (std::size_t k = cursors_.size() / 2; k-- > 0;) SiftDown(k);
 }
 
-// The first gap in the union of all collected ranges that begins at or after `from`.
-std::pair<Bytes, Bytes> Occupancy::NextGap(Bytes from) {
-  for (;;) {
-    Bytes ceiling = kUnlimited;
-    bool moved = false;
-    for (std::size_t c = 0; c < cursors_.size();) {
-      Cursor& cursor = cursors_[c];
-      while (cursor.at != cursor.end && cursor.at->end <= from) ++cursor.at;
-      if (cursor.at == cursor.end) {
-        cursor = cursors_.back();
-        cursors_.pop_back();
-        continue;
-      }
-      if (cursor.at->begin <= from) {
-        from = cursor.at->end;
-        moved = true;
-      } else {
-        ceiling = std::min(ceiling, cursor.at->begin);
-      }
-      ++c;
-    }
-    if (!moved) return {from, ceiling};
+void Occupancy::SiftDown(std::size_t k) {
+  const std::size_t count = cursors_.size();
+  const Cursor moved = cursors_[k];
+  for (std::size_t child = 2 * k + 1; child < count; child = 2 * k + 1) {
+    if (child + 1 < count && cursors_[child + 1].begin < cursors_[child].begin) ++child;
+    if (moved.begin <= cursors_[child].begin) break;
+    cursors_[k] = cursors_[child];
+    k = child;
   }
+  cursors_[k] = moved;
+}
+
+// The first gap in the union of all collected ranges that begins at or after `from`, which rises from call to call.
+std::pair<Bytes, Bytes> Occupancy::NextGap(Bytes from) {
+  while (!cursors_.empty() && cursors_.front().begin <= from) {
+    Cursor& lowest = cursors_.front();
+    from = std::max(from, lowest.at->end);
+    do ++lowest.at;
+    while (lowest.at != lowest.end && lowest.at->end <= from);
+    if (lowest.at != lowest.end) {
+      lowest.begin = lowest.at->begin;
+    } else {
+      lowest = cursors_.back();
+      cursors_.pop_back();
+    }
+    if (!cursors_.empty()) SiftDown(0);
+    ++steps_;
+  }
+  return {from, cursors_.empty() ? kUnlimited : cursors_.front().begin};
 }
 
 std::pair<Bytes, Bytes> Occupancy::GapFrom(std::uint32_t block, Bytes from) {
@@ -138,7 +146,7 @@ Bytes Occupancy::BestFit(std::uint32_t block) {
       best = begin;
       best_room = room;
     }
-    return true;
+    return best_room != size;  // no gap is smaller
   });
   return best;
 }

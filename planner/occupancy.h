@@ -48,6 +48,9 @@ class Occupancy {
   // The lower end of the smallest gap where it fits; the open end above everything counts as the largest gap.
   Bytes BestFit(std::uint32_t block);
 
+  // How many steps all answers took so far: what they cost, the same on every machine.
+  std::uint64_t Steps() const { return steps_; }
+
  private:
   struct Span {
     Bytes begin;
@@ -55,7 +58,8 @@ class Occupancy {
   };
   using Union = std::vector<Span>;  // sorted, disjoint, not touching
   using Tree = std::vector<Union>;  // node 1 is the root, node k has the children 2k and 2k + 1
-  struct Cursor {
+  struct Cursor {                   // what is left of a union
+    Bytes begin;                    // of *at
     const Span* at;
     const Span* end;
   };
@@ -66,13 +70,15 @@ class Occupancy {
   void Collect(std::uint32_t block);
   void CollectNode(const Union& spans);
   void CollectBegun(const Tree& begun, Slots first, Slots last);
+  void SiftDown(std::size_t k);
   std::pair<Bytes, Bytes> NextGap(Bytes from);
 
   const Instance& instance_;
-  std::size_t leaves_ = 1;   // power of two
-  std::vector<Tree> held_;   // by the stream that asks
-  std::vector<Tree> begun_;  // by the stream that blocks are on; one more for fixed blocks, which know no streams
-  std::vector<Cursor> cursors_;
+  std::size_t leaves_ = 1;       // power of two
+  std::vector<Tree> held_;       // by the stream that asks
+  std::vector<Tree> begun_;      // by the stream that blocks are on; one more for fixed blocks, which know no streams
+  std::vector<Cursor> cursors_;  // of the unions that are asked: a heap, the lowest begin on top
+  std::uint64_t steps_ = 0;
 };
 
 }  // namespace stalloc::planner

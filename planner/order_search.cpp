@@ -1,31 +1,48 @@
 #include "order_search.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
+#include <iterator>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 namespace stalloc::planner {
-
 namespace {
 
-constexpr int kFailuresBeforeFirstRestart = 60;
+struct Start {
+  OrderRule rule;
+  Fit fit;
+};
+
+constexpr Start kStarts[] = {
+    {OrderRule::kLoadLength, Fit::kBest},  {OrderRule::kArea, Fit::kFirst},  {OrderRule::kLoadLength, Fit::kFirst},
+    {OrderRule::kEnd, Fit::kBest},         {OrderRule::kLoad, Fit::kFirst},  {OrderRule::kLength, Fit::kBest},
+    {OrderRule::kBegin, Fit::kBest},       {OrderRule::kBegin, Fit::kFirst}, {OrderRule::kLoad, Fit::kBest},
+    {OrderRule::kSizeLength, Fit::kFirst}, {OrderRule::kArea, Fit::kBest},   {OrderRule::kLength, Fit::kFirst}};
+static_assert(std::size(kStarts) == kLapsPerRound);
+
+constexpr std::uint64_t kTries = 5;  // of the shortest lap
+constexpr int kOutOfPlace = 3;       // blocks, where a lap begins
+// Steps of the occupancy for each block and try of a lap at most, on average: a best fit may take many times as long as
+// a first fit, and shall not take many times the share of time.
+constexpr std::uint64_t kStepsPerBlock = 30;
+
+// Luby, Sinclair, Zuckerman 1993: 1 1 2 1 1 2 4 ...
+std::uint64_t LapScale(std::uint64_t round) { return std::uint64_t{1} << std::min(7, std::countr_zero(round + 1)); }
 
 }  // namespace
 
-OrderSearch::OrderSearch(const Instance& instance, Order start, Fit fit, std::uint64_t seed)
-    : instance_(instance),
-      start_(std::move(start)),
-      fit_(fit),
-      order_(start_),
-      patience_(kFailuresBeforeFirstRestart),
-      random_(seed),
-      occupancy_(instance) {}
+OrderSearch::OrderSearch(const Instance& instance, std::uint64_t seed)
+    : instance_(instance), seed_(seed), starts_(kLapsPerRound), occupancy_(instance) {}
 
-std::size_t OrderSearch::Place(Bytes ceiling, Packing* packing) {
+std::size_t OrderSearch::Place(Fit fit, Bytes ceiling, Packing* packing) {
   occupancy_.Clear();
   packing->height = 0;
   for (std::size_t rank = 0; rank < order_.size(); ++rank) {
     const std::uint32_t i = order_[rank];
-    const Bytes offset = fit_ == Fit::kFirst ? occupancy_.FirstFit(i) : occupancy_.BestFit(i);
+    const Bytes offset = fit == Fit::kFirst ? occupancy_.FirstFit(i) : occupancy_.BestFit(i);
     const Bytes end = offset + instance_.blocks[i].size;
     if (end > ceiling) return rank;
     packing->offsets[i] = offset;
@@ -49,21 +66,68 @@ void OrderSearch::MoveForward(std::size_t rank) {
               at + static_cast<std::ptrdiff_t>(rank) + 1);
 }
 
-std::optional<Packing> OrderSearch::Run(Bytes ceiling, int tries, const std::function<bool()>& stop) {
+std::optional<Packing> OrderSearch::Run(std::uint64_t number, Bytes ceiling, const std::function<bool()>& stop) {
+  if (instance_.size() == 0) return std::nullopt;
+  const auto [rule, fit] = kStarts[number % kLapsPerRound];
+  const std::uint64_t round = number / kLapsPerRound;
+  Order& start = starts_[number % kLapsPerRound];
+  if (start.empty()) start = MakeOrder(instance_, rule);
+  order_ = start;
+  std::seed_seq sequence{seed_, number};
+  random_.seed(sequence);
+  for (int k = 0; round > 0 && k < kOutOfPlace; ++k) MoveForward(random_() % order_.size());
+
   Packing packing;
   packing.offsets.resize(instance_.size());
-  for (int k = 0; k < tries && !stop(); ++k) {
-    const std::size_t rank = Place(ceiling, &packing);
+  const std::uint64_t tries = kTries * LapScale(round);
+  const std::uint64_t last_step = occupancy_.Steps() + tries * instance_.size() * kStepsPerBlock;
+  for (std::uint64_t k = 0; k < tries && occupancy_.Steps() < last_step && !stop(); ++k) {
+    const std::size_t rank = Place(fit, ceiling, &packing);
     if (rank == order_.size()) return packing;
     MoveForward(rank);
-    if (++failures_ == patience_) {
-      failures_ = 0;
-      patience_ *= 2;
-      order_ = start_;
-      for (int swaps = 0; swaps < 10; ++swaps) MoveForward(random_() % order_.size());
-    }
   }
   return std::nullopt;
+}
+
+std::optional<LapResult> RunLaps(std::vector<OrderSearch>& searches, const std::vector<std::uint64_t>& numbers,
+                                 Bytes ceiling, const std::function<bool()>& stop) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> best{numbers.size()};  // the first that has found one
+  std::mutex mutex;
+  std::optional<LapResult> result;
+  const auto work = [&](OrderSearch& search) {
+    for (;;) {
+      const std::size_t which = next.fetch_add(1);
+      if (which >= best.load() || stop()) return;
+      // A later lap goes on only while no earlier one has found a placement.
+      const auto enough = [&] { return best.load(std::memory_order_relaxed) < which || stop(); };
+      std::optional<Packing> packing = search.Run(numbers[which], ceiling, enough);
+      const std::scoped_lock lock(mutex);
+      if (!packing || which > best.load()) continue;
+      best.store(which);
+      result = {which, std::move(*packing)};
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t k = 1; k < searches.size(); ++k) threads.emplace_back([&, k] { work(searches[k]); });
+  work(searches[0]);
+  threads.clear();
+  return result;
+}
+
+std::vector<std::uint64_t> LapSchedule::Next() const {
+  std::vector<std::uint64_t> numbers;
+  std::array<std::uint64_t, kLapsPerRound> rounds = rounds_;
+  const auto add = [&](std::uint64_t start) { numbers.push_back(rounds[start]++ * kLapsPerRound + start); };
+  for (std::uint64_t k = 0; favourite_ && k < kLapsPerRound / 2; ++k) add(*favourite_);
+  for (std::uint64_t start = 0; start < kLapsPerRound; ++start) add(start);
+  return numbers;
+}
+
+void LapSchedule::Report(const std::vector<std::uint64_t>& numbers, std::size_t which) {
+  // The lap that was good for this height may be good for the next: it stays to be run again.
+  for (std::size_t k = 0; k < std::min(which, numbers.size()); ++k) ++rounds_[numbers[k] % kLapsPerRound];
+  if (which < numbers.size()) favourite_ = numbers[which] % kLapsPerRound;
 }
 
 }  // namespace stalloc::planner

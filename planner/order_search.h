@@ -1,13 +1,19 @@
 // Search over orders for instances of any size ("squeaky wheel optimisation", Joslin & Clements 1999): blocks are
-// placed first fit below a ceiling; the one that does not fit is moved forward in the order and all is placed again.
-// Blocks of the most loaded moments come first, so a try that fails fails early. Private to planner/; one object a
-// thread.
+// placed one after another below a ceiling; the one that does not fit is moved forward in the order and all is placed
+// again.
+//
+// Success comes within a few tries or hardly ever, so the search goes in short laps (Gomes, Selman, Crato 1997): each
+// begins anew from one of a list of greedy orders, a few blocks out of place. Laps are numbered, and a number says all
+// about its lap: whoever runs it, on whatever thread, finds the same. Private to planner/; one object a thread.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <random>
+#include <vector>
 
 #include "greedy.h"
 #include "instance.h"
@@ -16,26 +22,55 @@
 
 namespace stalloc::planner {
 
+// So many laps begin from different orders, the best first for most training steps; the next as many from the same
+// ones, and so on.
+inline constexpr std::uint64_t kLapsPerRound = 12;
+
 class OrderSearch {
  public:
-  OrderSearch(const Instance& instance, Order start, Fit fit, std::uint64_t seed);
+  // `instance` must outlive this.
+  OrderSearch(const Instance& instance, std::uint64_t seed);
 
-  // Up to `tries` placements; the first one at or below `ceiling` ends the call. `stop` is asked before each.
-  std::optional<Packing> Run(Bytes ceiling, int tries, const std::function<bool()>& stop);
+  // Lap `number`: the first placement at or below `ceiling`. `stop` is asked before each try.
+  std::optional<Packing> Run(std::uint64_t number, Bytes ceiling, const std::function<bool()>& stop);
 
  private:
   // Places blocks in order until one reaches above the ceiling: its rank, or the order's length.
-  std::size_t Place(Bytes ceiling, Packing* packing);
+  std::size_t Place(Fit fit, Bytes ceiling, Packing* packing);
   void MoveForward(std::size_t rank);
 
   const Instance& instance_;
-  const Order start_;
-  const Fit fit_;
+  const std::uint64_t seed_;
+  std::vector<Order> starts_;  // per lap of a round; empty until it is first wanted
   Order order_;
-  int failures_ = 0;  // since the order was taken from start_
-  int patience_;      // so many are borne before it is taken again; twice as many each time
   std::mt19937_64 random_;
   Occupancy occupancy_;
+};
+
+struct LapResult {
+  std::size_t which = 0;  // of the numbers given
+  Packing packing;
+};
+
+// Runs these laps on as many threads as there are searches, all of the same instance and seed. The first in the list
+// that finds a placement wins: the same for any number of threads unless `stop`, asked by all of them at once, says so
+// first.
+std::optional<LapResult> RunLaps(std::vector<OrderSearch>& searches, const std::vector<std::uint64_t>& numbers,
+                                 Bytes ceiling, const std::function<bool()>& stop);
+
+// Which laps are run when: from the order that did best, and from each of the others now and then.
+class LapSchedule {
+ public:
+  // The laps to run next.
+  std::vector<std::uint64_t> Next() const;
+  // Of the laps that Next() gave, `numbers[which]` was the first that found a placement; npos: none did.
+  void Report(const std::vector<std::uint64_t>& numbers, std::size_t which);
+
+  static constexpr std::size_t npos = ~std::size_t{0};
+
+ private:
+  std::optional<std::uint64_t> favourite_;             // the start of the lap that found the last placement
+  std::array<std::uint64_t, kLapsPerRound> rounds_{};  // that each start has behind it
 };
 
 }  // namespace stalloc::planner

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
-#include <memory>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -53,7 +51,7 @@ class Solver {
     const auto rounds = [&](double count) {
       return options_.time_limit ? kEndless : std::max(1, static_cast<int>(count * options_.effort));
     };
-    RunOrderSearch(exact ? 4 : rounds(20));
+    RunOrderSearch(exact ? 4 : rounds(10));
     if (exact) RunExact(rounds(2));
   }
 
@@ -97,7 +95,6 @@ class Solver {
         std::optional<Packing> packing =
             PlaceInOrder(instance, MakeOrder(instance, rule), fit, best_ ? best_->height - 1 : kUnlimited, occupancy);
         if (!packing) continue;
-        best_start_ = {rule, fit};
         Offer(std::move(packing->offsets),
               std::string(NameOf(rule)) + (fit == Fit::kFirst ? " first fit" : " best fit"));
       }
@@ -136,46 +133,22 @@ class Solver {
     }
   }
 
-  struct Start {
-    OrderRule rule;
-    Fit fit;
-  };
-
-  // Rounds of a fixed number of tries, after which all threads go on from the best height: so the result does not
-  // depend on their speed. Half of the rounds start from the best greedy order, the others from each of a list in turn.
+  // Rounds of laps; all threads go on from the best height that a round has found.
   void RunOrderSearch(int max_idle_rounds) {
-    constexpr Start kStarts[] = {
-        {OrderRule::kLoad, Fit::kFirst},       {OrderRule::kArea, Fit::kFirst}, {OrderRule::kLoadLength, Fit::kBest},
-        {OrderRule::kLength, Fit::kBest},      {OrderRule::kSize, Fit::kFirst}, {OrderRule::kLoadLength, Fit::kFirst},
-        {OrderRule::kSizeLength, Fit::kFirst}, {OrderRule::kBegin, Fit::kBest}, {OrderRule::kEnd, Fit::kBest}};
-    std::vector<std::unique_ptr<OrderSearch>> searches(threads_ * (1 + std::size(kStarts)));
-    int idle = 0;
-    for (std::size_t round = 0; idle < max_idle_rounds && !Done() && !OutOfTime(); ++round, ++idle) {
-      const std::size_t which = round % 2 == 0 ? 0 : 1 + round / 2 % std::size(kStarts);
-      for (unsigned k = 0; k < threads_; ++k) {
-        std::unique_ptr<OrderSearch>& search = searches[which * threads_ + k];
-        if (search) continue;
-        const Start start = which == 0 ? best_start_ : kStarts[which - 1];
-        search = std::make_unique<OrderSearch>(instance_, MakeOrder(instance_, start.rule), start.fit,
-                                               options_.seed * 1000 + which * threads_ + k);
-      }
-      // Halfway to the goal, or only just better where that was too much.
+    std::vector<OrderSearch> searches;
+    for (unsigned k = 0; k < threads_; ++k) searches.emplace_back(instance_, options_.seed);
+    LapSchedule schedule;
+    for (int idle = 0; idle < max_idle_rounds && !Done() && !OutOfTime(); ++idle) {
+      // Halfway to the goal, or only just better in case that is too much.
       const Bytes low = std::max(goal_, floor_);
-      const Bytes ceiling = idle / 2 % 2 == 0 ? low + (best_->height - 1 - low) / 2 : best_->height - 1;
-      std::vector<std::optional<Packing>> found(threads_);
-      const auto work = [&](unsigned k) {
-        found[k] = searches[which * threads_ + k]->Run(ceiling, 50, [this] { return OutOfTime(); });
-      };
-      {
-        std::vector<std::jthread> threads;
-        for (unsigned k = 1; k < threads_; ++k) threads.emplace_back(work, k);
-        work(0);
+      const Bytes ceiling = idle % 3 == 0 ? best_->height - 1 : low + (best_->height - 1 - low) / 2;
+      const std::vector<std::uint64_t> laps = schedule.Next();
+      std::optional<LapResult> found = RunLaps(searches, laps, ceiling, [this] { return OutOfTime(); });
+      schedule.Report(laps, found ? found->which : LapSchedule::npos);
+      if (found) {
+        Offer(std::move(found->packing.offsets), "order search");
+        idle = -1;
       }
-      const Bytes before = best_->height;
-      for (std::optional<Packing>& packing : found) {
-        if (packing) Offer(std::move(packing->offsets), "order search");
-      }
-      if (best_->height < before) idle = -1;
       Report();
     }
   }
@@ -189,7 +162,6 @@ class Solver {
   Bytes goal_ = 0;   // a height that ends the search
   Bytes floor_ = 0;  // no placement is lower: the bound, or more where a search has proven it
   bool has_capacity_ = false;
-  Start best_start_{OrderRule::kSize, Fit::kFirst};  // of the best greedy pass
   std::optional<Packing> best_;
   Clock::time_point reported_;
 };
