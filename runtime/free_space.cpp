@@ -7,8 +7,8 @@ namespace stalloc::runtime {
 
 FreeSpace::FreeSpace(Granule granules)
     : granules_(granules),
-      starts_(granules),
-      by_start_(std::size_t{1} << 14),
+      ends_(granules + 1),
+      by_end_(std::size_t{1} << 14),
       // Fragments need at least one granule each and a live neighbour between them; the array is address space only.
       fragments_(std::min<std::size_t>(granules / 2 + 2, std::size_t{1} << 26)),
       sizes_(kMaxStreams) {
@@ -24,10 +24,10 @@ int FreeSpace::ClassOf(Granule granules) noexcept {
   return ((top - kSubBits + 1) << kSubBits) | static_cast<int>(sub);
 }
 
-void FreeSpace::Link(Index index) noexcept {
+void FreeSpace::Link(Index index, int size_class) noexcept {
+  const int c = size_class;
   Fragment& f = fragments_[index];
   SizeIndex& sizes = sizes_[f.fence.stream];
-  const int c = ClassOf(f.end - f.begin);
   f.previous = kNull;
   f.next = sizes.head[c];
   if (f.next != kNull) fragments_[f.next].previous = index;
@@ -36,10 +36,10 @@ void FreeSpace::Link(Index index) noexcept {
   ++sizes.count;
 }
 
-void FreeSpace::Unlink(Index index) noexcept {
-  Fragment& f = fragments_[index];
+void FreeSpace::Unlink(Index index, int size_class) noexcept {
+  const int c = size_class;
+  const Fragment& f = fragments_[index];
   SizeIndex& sizes = sizes_[f.fence.stream];
-  const int c = ClassOf(f.end - f.begin);
   if (f.next != kNull) fragments_[f.next].previous = f.previous;
   if (f.previous != kNull) {
     fragments_[f.previous].next = f.next;
@@ -79,18 +79,18 @@ void FreeSpace::AddFragment(Run run, Fence fence) noexcept {
     index = unused_fresh_++;
   }
   fragments_[index] = {run.begin, run.end, kNull, kNull, kNull, kNull, fence};
-  starts_.Insert(run.begin);
-  by_start_.Insert(Key(run.begin), index);
-  Link(index);
+  ends_.Insert(run.end);
+  by_end_.Insert(run.end, index);
+  Link(index, ClassOf(run.length()));
   Enqueue(index);
 }
 
 void FreeSpace::RemoveFragment(Index index) noexcept {
   Fragment& f = fragments_[index];
-  Unlink(index);
+  Unlink(index, ClassOf(f.end - f.begin));
   Dequeue(index);
-  starts_.Erase(f.begin);
-  by_start_.Erase(Key(f.begin));
+  ends_.Erase(f.end);
+  by_end_.Erase(f.end);
   f.next = unused_head_;
   unused_head_ = index;
 }
@@ -98,20 +98,39 @@ void FreeSpace::RemoveFragment(Index index) noexcept {
 // The same fragment with other bounds and another fence: cheaper than to remove it and add another.
 void FreeSpace::Change(Index index, Run run, Fence fence) noexcept {
   Fragment& f = fragments_[index];
-  const bool same_fence = f.fence.stream == fence.stream && f.fence.position == fence.position;
-  Unlink(index);
+  const int class_before = ClassOf(f.end - f.begin);
+  const int class_after = ClassOf(run.length());
+  const bool same_stream = f.fence.stream == fence.stream;
+  const bool same_fence = same_stream && f.fence.position == fence.position;
+  const bool same_list = same_stream && class_before == class_after;
+  if (!same_list) Unlink(index, class_before);
   if (!same_fence) Dequeue(index);
-  if (f.begin != run.begin) {
-    starts_.Erase(f.begin);
-    by_start_.Erase(Key(f.begin));
-    starts_.Insert(run.begin);
-    by_start_.Insert(Key(run.begin), index);
+  if (f.end != run.end) {
+    ends_.Erase(f.end);
+    by_end_.Erase(f.end);
+    ends_.Insert(run.end);
+    by_end_.Insert(run.end, index);
   }
   f.begin = run.begin;
   f.end = run.end;
   f.fence = fence;
-  Link(index);
+  if (!same_list) Link(index, class_after);
   if (!same_fence) Enqueue(index);
+}
+
+// Takes `run`, which lies within the fragment, out of it.
+void FreeSpace::Cut(Index index, Run run) noexcept {
+  const Fragment& f = fragments_[index];
+  const Run whole{f.begin, f.end};
+  const Fence fence = f.fence;
+  if (run.end != whole.end) {
+    Change(index, {run.end, whole.end}, fence);
+    if (run.begin != whole.begin) AddFragment({whole.begin, run.begin}, fence);
+  } else if (run.begin != whole.begin) {
+    Change(index, {whole.begin, run.begin}, fence);
+  } else {
+    RemoveFragment(index);
+  }
 }
 
 // A clean neighbour joins a fenced run only where it is no larger than the run: contiguity is worth a little waiting,
@@ -131,29 +150,24 @@ Fence FreeSpace::Joined(Fence a, Fence b) noexcept {
 
 void FreeSpace::Release(Run run, Fence fence) noexcept {
   Index before = kNull;
-  if (run.begin > 0) {
-    const Granule start = starts_.AtOrBefore(run.begin - 1);
-    if (start != AddressBits::kNone) {
-      const Index index = *by_start_.Find(Key(start));
-      const Fragment& f = fragments_[index];
-      if (f.end == run.begin && MayMerge(f, run, fence)) {
-        before = index;
-        run.begin = f.begin;
-        fence = Joined(fence, f.fence);
-      }
-    }
+  const Index* found = run.begin == 0 ? nullptr : by_end_.Find(run.begin);
+  if (found != nullptr && MayMerge(fragments_[*found], run, fence)) {
+    before = *found;
+    run.begin = fragments_[before].begin;
+    fence = Joined(fence, fragments_[before].fence);
   }
   Index after = kNull;
-  if (const Index* start = by_start_.Find(Key(run.end))) {
-    const Fragment& f = fragments_[*start];
-    if (MayMerge(f, run, fence)) {
-      after = *start;
+  if (const Granule end = ends_.AtOrAfter(run.end + 1); end != AddressBits::kNone) {
+    const Index next = IndexAt(end);
+    const Fragment& f = fragments_[next];
+    if (f.begin == run.end && MayMerge(f, run, fence)) {
+      after = next;
       run.end = f.end;
       fence = Joined(fence, f.fence);
     }
   }
-  if (before != kNull && after != kNull) RemoveFragment(after);
-  const Index kept = before != kNull ? before : after;
+  if (before != kNull && after != kNull) RemoveFragment(before);
+  const Index kept = after != kNull ? after : before;
   if (kept == kNull) {
     AddFragment(run, fence);
   } else {
@@ -162,33 +176,21 @@ void FreeSpace::Release(Run run, Fence fence) noexcept {
 }
 
 void FreeSpace::Claim(Run run) noexcept {
-  Granule at = starts_.AtOrBefore(run.begin);
-  while (at < run.end) {
-    const Index index = *by_start_.Find(Key(at));
-    const Fragment f = fragments_[index];
-    if (f.begin < run.begin) {
-      Change(index, {f.begin, run.begin}, f.fence);
-      if (f.end > run.end) AddFragment({run.end, f.end}, f.fence);
-    } else if (f.end > run.end) {
-      Change(index, {run.end, f.end}, f.fence);
-    } else {
-      RemoveFragment(index);
-    }
-    at = f.end;
+  for (Granule at = ends_.AtOrAfter(run.begin + 1); at != AddressBits::kNone;) {
+    const Index index = IndexAt(at);
+    const Run whole{fragments_[index].begin, fragments_[index].end};
+    Cut(index, {std::max(run.begin, whole.begin), std::min(run.end, whole.end)});
+    if (whole.end >= run.end) return;
+    at = ends_.AtOrAfter(whole.end + 1);
   }
 }
 
 bool FreeSpace::AllFree(Run run) const noexcept {
-  Granule at = starts_.AtOrBefore(run.begin);
-  if (at == AddressBits::kNone) return false;
-  for (;;) {
-    const Index* index = by_start_.Find(Key(at));
-    if (index == nullptr) return false;
-    const Granule end = fragments_[*index].end;
-    if (end >= run.end) return true;
-    if (end <= run.begin) return false;
-    at = end;
-  }
+  Granule reached = run.begin;
+  VisitOverlapping(run, [&](Run piece, Fence) {
+    if (piece.begin == reached) reached = piece.end;
+  });
+  return reached == run.end;
 }
 
 std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Granule from,
@@ -230,14 +232,14 @@ void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {
 }
 
 void FreeSpace::RefenceAll(StreamIndex from, Fence fence) noexcept {
-  for (Granule at = starts_.AtOrAfter(0); at != AddressBits::kNone;) {
-    const Index index = *by_start_.Find(Key(at));
+  for (Granule at = ends_.AtOrAfter(0); at != AddressBits::kNone;) {
+    const Index index = IndexAt(at);
     const Fragment f = fragments_[index];
     if (f.fence.stream == from) {
       RemoveFragment(index);
       Release({f.begin, f.end}, fence);
     }
-    at = starts_.AtOrAfter(f.end);
+    at = ends_.AtOrAfter(f.end + 1);
   }
 }
 

@@ -65,6 +65,19 @@ class FreeSpace {
   // Takes [run.begin, run.end). Precondition: AllFree(run).
   void Claim(Run run) noexcept;
 
+  // Takes [run.begin, run.end) if a single fragment holds all of it and usable(Fence) says yes: the usual case, in one
+  // look-up. Otherwise nothing changes.
+  template <typename Usable>
+  bool ClaimWhole(Run run, Usable usable) noexcept {
+    const Granule end = ends_.AtOrAfter(run.begin + 1);
+    if (end == AddressBits::kNone || end < run.end) return false;
+    const Index index = IndexAt(end);
+    const Fragment& f = fragments_[index];
+    if (f.begin > run.begin || !usable(f.fence)) return false;
+    Cut(index, run);
+    return true;
+  }
+
   bool AllFree(Run run) const noexcept;
 
   Granule size() const noexcept { return granules_; }
@@ -72,22 +85,22 @@ class FreeSpace {
   // Calls visit(Run, Fence) for each fragment that overlaps `run`, clipped to it, in address order.
   template <typename Visit>
   void VisitOverlapping(Run run, Visit visit) const {
-    Granule at = starts_.AtOrBefore(run.begin);
-    if (at == AddressBits::kNone || FragmentAt(at).end <= run.begin) at = starts_.AtOrAfter(run.begin);
-    while (at != AddressBits::kNone && at < run.end) {
-      const Fragment& f = FragmentAt(at);
+    for (Granule at = ends_.AtOrAfter(run.begin + 1); at != AddressBits::kNone;) {
+      const Fragment& f = fragments_[IndexAt(at)];
+      if (f.begin >= run.end) return;
       visit(Run{f.begin < run.begin ? run.begin : f.begin, f.end > run.end ? run.end : f.end}, f.fence);
-      at = starts_.AtOrAfter(f.end);
+      if (f.end >= run.end) return;
+      at = ends_.AtOrAfter(f.end + 1);
     }
   }
 
   template <typename Visit>
   void VisitAll(Visit visit) const {
-    for (Granule at = starts_.AtOrAfter(0); at != AddressBits::kNone;) {
-      const Fragment& f = FragmentAt(at);
+    for (Granule at = ends_.AtOrAfter(0); at != AddressBits::kNone;) {
+      const Fragment& f = fragments_[IndexAt(at)];
       const Run run{f.begin, f.end};
       visit(run, f.fence);
-      at = starts_.AtOrAfter(run.end);
+      at = ends_.AtOrAfter(run.end + 1);
     }
   }
 
@@ -157,23 +170,26 @@ class FreeSpace {
   };
 
   static int ClassOf(Granule granules) noexcept;
-  const Fragment& FragmentAt(Granule begin) const noexcept { return fragments_[*by_start_.Find(Key(begin))]; }
-  static std::uint64_t Key(Granule begin) noexcept { return std::uint64_t{begin} + 1; }
+  // Precondition: a fragment ends there.
+  Index IndexAt(Granule end) const noexcept { return *by_end_.Find(end); }
 
   void AddFragment(Run run, Fence fence) noexcept;
   void RemoveFragment(Index index) noexcept;
-  void Link(Index index) noexcept;
-  void Unlink(Index index) noexcept;
+  void Link(Index index, int size_class) noexcept;
+  void Unlink(Index index, int size_class) noexcept;
   void Enqueue(Index index) noexcept;
   void Dequeue(Index index) noexcept;
   void Change(Index index, Run run, Fence fence) noexcept;
+  void Cut(Index index, Run run) noexcept;
   static bool Fenced(const Fragment& f) noexcept { return f.fence.stream != kNoStream && f.fence.stream != kAbsent; }
   static Fence Joined(Fence a, Fence b) noexcept;
   bool MayMerge(const Fragment& neighbour, Run run, Fence fence) const noexcept;
 
   const Granule granules_;
-  AddressBits starts_;
-  FlatMap<Index> by_start_;
+  // Fragments are known by their ends: memory is taken from the front of a fragment and comes back there, which moves
+  // its beginning only.
+  AddressBits ends_;
+  FlatMap<Index> by_end_;
   LazyArray<Fragment> fragments_;
   Index unused_head_ = kNull;  // chained through Fragment::next
   Index unused_fresh_ = 1;
