@@ -39,49 +39,58 @@ CUresult DeviceMemory::Initialise() {
 
 // While a single stream is all there is, everything is in its order and no fence is kept. The second stream, or the
 // first request without one, starts the bookkeeping: what is free then was freed in the first stream's order.
-DeviceMemory::Who DeviceMemory::Resolve(std::optional<Order> order) {
-  Who who;
+DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order) {
+  const StreamIndex stream = order ? streams_.IndexOf(order->stream, order->scope) : kNoStream;
+  if (multi_stream_) return {stream, stream};
+  if (stream != kNoStream && stream == first_stream_ && !unordered_requests_) return {stream, kNoStream};
   if (order) {
-    who.stream = streams_.IndexOf(order->stream, order->scope);
-    if (first_stream_ == kNoStream && who.stream != kNoStream) first_stream_ = who.stream;
-    if (!multi_stream_ && (who.stream != first_stream_ || unordered_requests_)) {
-      if (who.stream != first_stream_) space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
-      multi_stream_ = true;
-    }
+    if (first_stream_ == kNoStream) first_stream_ = stream;
+    if (stream != first_stream_) space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
+    multi_stream_ = stream != first_stream_ || unordered_requests_;
   } else {
     unordered_requests_ = true;
-    if (!multi_stream_ && first_stream_ != kNoStream) {
+    if (first_stream_ != kNoStream) {
       space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
       multi_stream_ = true;
     }
   }
-  if (multi_stream_) who.effective = who.stream;
-  return who;
+  return {stream, multi_stream_ ? stream : kNoStream};
 }
 
 DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::optional<Order> order,
                                                 std::uint64_t call_site) {
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
   Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site};
-  Claim claim;
-  bool planned = false;
-  bool taken = false;
-  {
-    std::lock_guard lock(mutex_);
-    asked.who = Resolve(order);
-    if (order && asked.who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
-    planned = TakeFromPlan(&asked, &claim);
-    taken = planned || TakeExisting(asked.granules, asked.who.effective, &claim);
-    if (taken && !claim.needs_driver) return Publish(asked, claim, planned);
-  }
-  if (taken) {
-    if (Carry(&claim, asked.who) == CUDA_SUCCESS) {
-      std::lock_guard lock(mutex_);
-      return Publish(asked, claim, planned);
+  std::unique_lock lock(mutex_);
+  asked.who = Resolve(order);
+  if (order && asked.who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
+  const Proposal proposal = FromPlan(&asked);
+  if (proposal.place == nullptr) {
+    if (const std::optional<Run> run = FindExisting(asked.granules, asked.who.effective)) {
+      space_->Claim(*run);
+      return Publish(asked, AddressOf(*run), kNoView, false);
     }
-    std::lock_guard lock(mutex_);
+  } else if (proposal.place->kind == BlockPlace::Kind::kRun) {
+    const Run run{proposal.place->begin, proposal.place->begin + asked.granules};
+    if (TakeWhole(run, asked.who.effective)) return Publish(asked, AddressOf(run), kNoView, true);
+  }
+  return AllocateByClaim(asked, proposal, std::move(lock));
+}
+
+// What is not one run that is free at once. Begins under the lock of the attempt that found out.
+DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const Proposal& proposal,
+                                                       std::unique_lock<ShortLock> lock) {
+  Claim claim;
+  const bool planned = TakeProposed(proposal, asked, &claim);
+  if (planned || TakeExisting(asked.granules, asked.who.effective, &claim)) {
+    if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
+    lock.unlock();
+    const CUresult result = Carry(&claim, asked.who);
+    lock.lock();
+    if (result == CUDA_SUCCESS) return PublishClaim(asked, claim, planned);
     UndoClaim(claim, asked.who.effective);
   }
+  lock.unlock();
   return AllocateSlowly(asked);
 }
 
@@ -98,11 +107,11 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
       std::lock_guard lock(mutex_);
       Sweep();
       if (!TakeBest(asked.granules, asked.who.effective, frugal, &claim)) continue;
-      if (!claim.needs_driver) return Publish(asked, claim, false);
+      if (!claim.needs_driver) return PublishClaim(asked, claim, false);
     }
     const CUresult result = Carry(&claim, asked.who);
     std::lock_guard lock(mutex_);
-    if (result == CUDA_SUCCESS) return Publish(asked, claim, false);
+    if (result == CUDA_SUCCESS) return PublishClaim(asked, claim, false);
     UndoClaim(claim, asked.who.effective);
   }
   std::lock_guard lock(mutex_);
@@ -110,30 +119,33 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
   return {.result = CUDA_ERROR_OUT_OF_MEMORY};
 }
 
-DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, const Claim& claim, bool planned) {
+DeviceMemory::Allocation DeviceMemory::PublishClaim(const Asked& asked, const Claim& claim, bool planned) {
   for (const Run& run : claim.left_over) space_->Release(run, Fence{});
-  Block block{.size_bytes = asked.size_bytes,
-              .number = next_number_++,
-              .granules = claim.granules,
-              .planned = planned,
-              .waited_for = asked.waited_for,
-              .site = SiteTag(asked.call_site)};
-  if (claim.where.kind == Found::Kind::kView) {
-    block.view = claim.where.view;
-    ViewTable::View& view = (*views_)[block.view];
-    ++view.live_blocks;
-    view.last_used = ++view_clock_;
-  }
-  const CUdeviceptr address = AddressOf(claim.where);
+  counters_.peak_reserved_bytes = std::max(counters_.peak_reserved_bytes, counters_.reserved_bytes);
+  counters_.reserved_high_bytes = std::max(counters_.reserved_high_bytes, counters_.reserved_bytes);
+  if (claim.where.kind == Found::Kind::kRun) return Publish(asked, AddressOf(claim.where.run), kNoView, planned);
+  ViewTable::View& view = (*views_)[claim.where.view];
+  ++view.live_blocks;
+  view.last_used = ++view_clock_;
+  const CUdeviceptr begin = pages_.views() + view.offset_bytes + std::size_t{view.head} * kGranuleBytes;
+  return Publish(asked, begin, claim.where.view, planned);
+}
+
+DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned) {
+  const Block block{.size_bytes = asked.size_bytes,
+                    .number = next_number_++,
+                    .granules = asked.granules,
+                    .view = view,
+                    .planned = planned,
+                    .waited_for = asked.waited_for,
+                    .site = SiteTag(asked.call_site)};
   blocks_.Insert(Key(address), block);
 
   MemoryCounters& c = counters_;
   c.live_bytes += asked.size_bytes;
-  c.used_bytes += std::uint64_t{claim.granules} * kGranuleBytes;
+  c.used_bytes += std::uint64_t{asked.granules} * kGranuleBytes;
   c.peak_live_bytes = std::max(c.peak_live_bytes, c.live_bytes);
   c.used_high_bytes = std::max(c.used_high_bytes, c.used_bytes);
-  c.peak_reserved_bytes = std::max(c.peak_reserved_bytes, c.reserved_bytes);
-  c.reserved_high_bytes = std::max(c.reserved_high_bytes, c.reserved_bytes);
   ++(planned ? c.planned_requests : c.online_requests);
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (observing_.load(std::memory_order_relaxed))
@@ -147,10 +159,7 @@ CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, Blo
   Who who;
   {
     std::lock_guard lock(mutex_);
-    Block* found = address % kGranuleBytes == 0 ? blocks_.Find(Key(address)) : nullptr;
-    if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    block = *found;
-    blocks_.Erase(Key(address));
+    if (address % kGranuleBytes != 0 || !blocks_.Extract(Key(address), &block)) return CUDA_ERROR_INVALID_VALUE;
     who = Resolve(order);
     if (who.stream == kNoStream) order.reset();
     counters_.live_bytes -= block.size_bytes;

@@ -31,15 +31,16 @@ void DeviceMemory::ForEachRun(const Found& where, Granule granules, Visit visit)
   }
 }
 
-CUdeviceptr DeviceMemory::AddressOf(const Found& where) const noexcept {
-  if (where.kind == Found::Kind::kRun) return pages_.base() + std::size_t{where.run.begin} * kGranuleBytes;
-  const ViewTable::View& view = (*views_)[where.view];
-  return pages_.views() + view.offset_bytes + std::size_t{view.head} * kGranuleBytes;
+// The usual claim: a run within one fragment that exists and that the stream may use at once.
+bool DeviceMemory::TakeWhole(Run run, StreamIndex stream) noexcept {
+  return space_->ClaimWhole(
+      run, [&](Fence fence) { return fence.stream != kAbsent && (!multi_stream_ || streams_.Behind(stream, fence)); });
 }
 
 // Takes a run whose every granule is free. Pages that do not exist yet are taken whole and noted to be mapped; parts in
 // another stream's order are noted to be waited for.
 void DeviceMemory::ClaimRun(Run run, StreamIndex stream, Claim* claim) {
+  if (TakeWhole(run, stream)) return;
   const std::size_t first_new = claim->new_pages.size();
   space_->VisitOverlapping(run, [&](Run piece, Fence fence) {
     if (fence.stream == kAbsent) {
@@ -161,45 +162,41 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
   return true;
 }
 
-// The request's place in the plan, if it has one and that is free.
-bool DeviceMemory::TakeFromPlan(Asked* asked, Claim* claim) {
-  using Waits = MemorySearch::Waits;
+// The request's place in the plan, if it has one. Moves the plan on.
+DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
   if (next_plan_) {
     const std::int32_t index = next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
     if (next_plan_->matcher.IterationsSeen() != 0) {
       PutInForce(std::move(next_plan_));
-      return TakeMatched(index, asked, claim);
+      return FromSlot(index, asked);
     }
   }
-  if (!plan_) return false;
+  if (!plan_) return {};
   if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) {
     // What is made once is no part of the iteration: the matcher would only be led astray.
-    if (const BlockPlace* place = PersistentPlace(*asked)) {
-      const Waits waits = MayWait() ? Waits::kYes : Waits::kNo;
-      return TakePlace(*place, asked->granules, asked->who.effective, waits, claim);
-    }
+    if (const BlockPlace* place = PersistentPlace(*asked)) return {.place = place, .may_wait = MayWait()};
   }
-  return TakeMatched(plan_->matcher.Match(asked->size_bytes, 0, asked->call_site), asked, claim);
+  return FromSlot(plan_->matcher.Match(asked->size_bytes, 0, asked->call_site), asked);
 }
 
 // The plan in force was asked which of its requests this is: `index`, or none where it is negative.
-bool DeviceMemory::TakeMatched(std::int32_t index, Asked* asked, Claim* claim) {
+DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) {
   if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
-  if (index < 0) return false;
+  if (index < 0) return {};
   ++counters_.matched_requests;
   if (asked->call_site == 0) asked->call_site = plan_->matcher.CallSiteOf(index);
   const auto at = static_cast<std::size_t>(index);
-  asked->waited_for = !plan_->order.empty() && plan_->order[at].waited_for;
-  return TakePlanned(at, *asked, claim);
+  const SlotOrder order = plan_->order.empty() ? SlotOrder{} : plan_->order[at];
+  asked->waited_for = order.waited_for;
+  if (plan_->slots[at].kind == BlockPlace::Kind::kNone) return {};
+  return {.place = &plan_->slots[at], .may_wait = order.waits && MayWait(), .is_slot = true};
 }
 
-bool DeviceMemory::TakePlanned(std::size_t index, const Asked& asked, Claim* claim) {
-  using Waits = MemorySearch::Waits;
-  const BlockPlace& slot = plan_->slots[index];
-  if (slot.kind == BlockPlace::Kind::kNone) return false;
-  const bool waits = !plan_->order.empty() && plan_->order[index].waits && MayWait();
-  if (TakePlace(slot, asked.granules, asked.who.effective, waits ? Waits::kYes : Waits::kNo, claim)) return true;
-  ++counters_.slot_busy;
+bool DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim) {
+  if (proposal.place == nullptr) return false;
+  const auto waits = proposal.may_wait ? MemorySearch::Waits::kYes : MemorySearch::Waits::kNo;
+  if (TakePlace(*proposal.place, asked.granules, asked.who.effective, waits, claim)) return true;
+  if (proposal.is_slot) ++counters_.slot_busy;
   return false;
 }
 
@@ -217,14 +214,24 @@ const BlockPlace* DeviceMemory::PersistentPlace(const Asked& asked) {
   return &known.places[known.next++].second;
 }
 
-// Memory that exists and needs nothing from the driver.
-bool DeviceMemory::TakeExisting(Granule granules, StreamIndex stream, Claim* claim) {
+// Contiguous memory that exists and needs nothing from the driver.
+std::optional<Run> DeviceMemory::FindExisting(Granule granules, StreamIndex stream) const {
   const Granule from = plan_ ? plan_->online_from : 0;
-  Found found = search_->Contiguous(granules, stream, MemorySearch::Waits::kNo, from);
+  std::optional<Run> found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo, from);
   // While the program still makes what it will keep, the room below belongs to that.
   if (!found && from != 0 && plan_->persistent_left.load(std::memory_order_relaxed) == 0)
-    found = search_->Contiguous(granules, stream, MemorySearch::Waits::kNo);
-  if (!found && granules > kPageGranules) found = search_->KeptView(granules, stream, MemorySearch::Waits::kNo);
+    found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo);
+  return found;
+}
+
+// The same, or a kept view.
+bool DeviceMemory::TakeExisting(Granule granules, StreamIndex stream, Claim* claim) {
+  Found found;
+  if (const std::optional<Run> run = FindExisting(granules, stream)) {
+    found = {.kind = Found::Kind::kRun, .run = *run};
+  } else if (granules > kPageGranules) {
+    found = search_->KeptView(granules, stream, MemorySearch::Waits::kNo);
+  }
   if (!found) return false;
   Take(std::move(found), granules, stream, claim);
   return true;
@@ -288,18 +295,16 @@ void DeviceMemory::Sweep() {
 }
 
 void DeviceMemory::ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept {
-  Found where{.kind = Found::Kind::kRun};
-  if (block.view != kNoView) {
-    where.kind = Found::Kind::kView;
-    where.view = block.view;
-    ViewTable::View& view = (*views_)[block.view];
-    --view.live_blocks;
-    view.last_free = freed;
-  } else {
-    where.run.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
-    where.run.end = where.run.begin + block.granules;
+  if (block.view == kNoView) {
+    const Granule begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
+    space_->Release({begin, begin + block.granules}, MemoryFence(freed));
+    return;
   }
-  ForEachRun(where, block.granules, [&](Run run) { space_->Release(run, MemoryFence(freed)); });
+  ViewTable::View& view = (*views_)[block.view];
+  --view.live_blocks;
+  view.last_free = freed;
+  ForEachRun({.kind = Found::Kind::kView, .view = block.view}, block.granules,
+             [&](Run run) { space_->Release(run, MemoryFence(freed)); });
 }
 
 }  // namespace stalloc::runtime

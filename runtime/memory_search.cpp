@@ -82,7 +82,7 @@ bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
   return usable && reached == run.end;
 }
 
-Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
+std::optional<Run> MemorySearch::ContiguousRun(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
   std::optional<Run> best = space_.BestFit(granules, kNoStream, from);
   auto consider = [&](StreamIndex other, std::uint64_t position) {
     const std::optional<Run> found = space_.BestFit(granules, other, from, position);
@@ -96,9 +96,14 @@ Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits
   // Rooms of several streams side by side.
   if (!best && from == 0 && streams_.count() > 1)
     best = space_.BestRun(granules, [&](Fence fence) { return Usable(stream, fence, waits); });
-  if (!best) return {};
+  if (!best) return std::nullopt;
   const Granule begin = BeginWithin(*best, granules);
-  return {.kind = Found::Kind::kRun, .run = {begin, begin + granules}};
+  return Run{begin, begin + granules};
+}
+
+Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
+  const std::optional<Run> run = ContiguousRun(granules, stream, waits, from);
+  return run ? Found{.kind = Found::Kind::kRun, .run = *run} : Found{};
 }
 
 Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) const {

@@ -18,9 +18,7 @@ StreamIndex StreamTable::FindExisting(CUstream handle, std::uint64_t scope) cons
   return found == nullptr ? kNoStream : *found;
 }
 
-StreamIndex StreamTable::IndexOf(CUstream handle, std::uint64_t scope) {
-  const std::uint64_t key = KeyOf(handle, scope);
-  if (key == last_key_) return last_index_;
+StreamIndex StreamTable::IndexOfKey(std::uint64_t key, CUstream handle) {
   StreamIndex index = kNoStream;
   if (const StreamIndex* found = by_key_.Find(key)) {
     index = *found;

@@ -1,9 +1,9 @@
 // DeviceMemory: the allocator of one device. Owns its pages, views, free space, live blocks and stream order.
 //
-// Any thread may call it. One lock guards the bookkeeping and is never held over a driver call: a request first claims
-// its memory under the lock, then (only where something must be mapped or waited for) asks the driver without it, then
-// publishes the block. Where nothing must be mapped the whole request is one short critical section that neither
-// allocates nor calls the driver.
+// Any thread may call it. One lock guards the bookkeeping and is never held over a driver call. The usual request,
+// whose slot or best fit is one free run that exists, is one short critical section that neither allocates nor calls
+// the driver. Any other first claims its memory under the lock, then (only where something must be mapped or waited
+// for) asks the driver without it, then publishes the block.
 #pragma once
 
 #include <cuda.h>
@@ -25,6 +25,7 @@
 #include "runtime/page_store.h"
 #include "runtime/plan_in_force.h"
 #include "runtime/recorder.h"
+#include "runtime/short_lock.h"
 #include "runtime/stream_table.h"
 #include "runtime/view_table.h"
 
@@ -238,20 +239,29 @@ class DeviceMemory {
     bool waited_for = false;  // see SlotOrder
   };
 
+  // Where the plan would have a request lie. `place` nullptr: it says nothing.
+  struct Proposal {
+    const BlockPlace* place = nullptr;
+    bool may_wait = false;  // for another stream
+    bool is_slot = false;   // of the iteration
+  };
+
   static std::uint64_t Key(CUdeviceptr address) noexcept { return address / kGranuleBytes; }
 
   // Under the lock.
   MemoryCounters CountersNow() const;
   IdleMemory IdleNow(std::vector<bool>* behind_views) const;
   void NoteIteration() noexcept;
-  Who Resolve(std::optional<Order> order);
+  Who Resolve(const std::optional<Order>& order);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
-  bool TakeFromPlan(Asked* asked, Claim* claim);
-  bool TakeMatched(std::int32_t index, Asked* asked, Claim* claim);
-  bool TakePlanned(std::size_t index, const Asked& asked, Claim* claim);
+  Proposal FromPlan(Asked* asked);
+  Proposal FromSlot(std::int32_t index, Asked* asked);
+  bool TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim);
   const BlockPlace* PersistentPlace(const Asked& asked);
   bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
                  Claim* claim);
+  bool TakeWhole(Run run, StreamIndex stream) noexcept;
+  std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
   bool TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim);
   void Take(Found found, Granule granules, StreamIndex stream, Claim* claim);
@@ -263,16 +273,18 @@ class DeviceMemory {
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
   void Sweep();
-  Allocation Publish(const Asked& asked, const Claim& claim, bool planned);
+  Allocation Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned);
+  Allocation PublishClaim(const Asked& asked, const Claim& claim, bool planned);
   void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream, std::uint64_t call_site,
                Fence freed);
   void PutDown(const Seen& seen);
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;
-  CUdeviceptr AddressOf(const Found& where) const noexcept;
+  CUdeviceptr AddressOf(Run run) const noexcept { return pages_.base() + std::size_t{run.begin} * kGranuleBytes; }
 
   // Without the lock.
+  Allocation AllocateByClaim(const Asked& asked, const Proposal& proposal, std::unique_lock<ShortLock> lock);
   Allocation AllocateSlowly(const Asked& asked);
   CUresult Carry(Claim* claim, const Who& who);
   CUresult CarryWaits(Claim* claim, const Who& who);
@@ -292,7 +304,7 @@ class DeviceMemory {
   const int ordinal_;
   const MemoryPolicy policy_;
 
-  mutable std::mutex mutex_;
+  mutable ShortLock mutex_;
   PageStore pages_;
   std::unique_ptr<FreeSpace> space_;
   std::unique_ptr<ViewTable> views_;

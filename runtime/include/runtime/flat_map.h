@@ -32,12 +32,16 @@ class FlatMap {
     entries_[i] = {key, value};
   }
 
-  bool Erase(std::uint64_t key) noexcept {
+  bool Erase(std::uint64_t key) noexcept { return Extract(key, nullptr); }
+
+  // Erases the key and, where `value` is not null, stores its value there.
+  bool Extract(std::uint64_t key, Value* value) noexcept {
     std::size_t hole = Home(key);
     while (entries_[hole].key != key) {
       if (entries_[hole].key == 0) return false;
       hole = (hole + 1) & mask_;
     }
+    if (value != nullptr) *value = entries_[hole].value;
     for (std::size_t i = (hole + 1) & mask_; entries_[i].key != 0; i = (i + 1) & mask_) {
       // An entry may move into the hole unless its home lies cyclically in (hole, i].
       if (((i - Home(entries_[i].key)) & mask_) >= ((i - hole) & mask_)) {
@@ -45,7 +49,7 @@ class FlatMap {
         hole = i;
       }
     }
-    entries_[hole] = {};
+    entries_[hole].key = 0;
     --size_;
     return true;
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "runtime/free_space.h"
@@ -36,6 +37,7 @@ class MemorySearch {
       : space_(space), views_(views), streams_(streams) {}
 
   // Existing memory, contiguous in the base range, best fit; not below granule `from`.
+  std::optional<Run> ContiguousRun(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
   Found Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
 
   // A kept view whose first pages are all free, from where its blocks begin.

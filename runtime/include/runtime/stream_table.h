@@ -33,7 +33,10 @@ class StreamTable {
 
   // The index of a stream; registers it when it is new. `scope` tells streams apart whose handle is not unique: the
   // context for the legacy stream, context and thread for the per-thread one.
-  StreamIndex IndexOf(CUstream handle, std::uint64_t scope);
+  StreamIndex IndexOf(CUstream handle, std::uint64_t scope) {
+    const std::uint64_t key = KeyOf(handle, scope);
+    return key == last_key_ ? last_index_ : IndexOfKey(key, handle);
+  }
   CUstream HandleOf(StreamIndex stream) const { return streams_[stream].handle; }
   bool Retired(StreamIndex stream) const { return streams_[stream].retired; }
   // Registered streams, indices [1, count].
@@ -98,6 +101,8 @@ class StreamTable {
   StreamIndex FindExisting(CUstream handle, std::uint64_t scope) const;
 
  private:
+  StreamIndex IndexOfKey(std::uint64_t key, CUstream handle);
+
   struct Stream {
     CUstream handle = nullptr;
     std::uint64_t key = 0;
