@@ -259,7 +259,7 @@ free = float(open(os.environ["FAKE_FREE"]).read())
 oom = live * waste > free
 steps = 2 if oom else a.steps
 record = {"oom": oom, "step_ms": [10.0 + a.batch] * steps, "warmup": a.warmup, "peak_allocated_bytes": live}
-record.update(driver_used_bytes=[live * waste + 2**29] * steps, reserved_bytes=[live * waste] * steps)
+record.update(driver_used_bytes=[live * waste + 2**30 + 2**29] * steps, reserved_bytes=[live * waste] * steps)
 record["allocation_retries"] = 0
 json.dump(record, open(a.out, "w"))
 if stalloc and "STALLOC_PLAN" in os.environ:

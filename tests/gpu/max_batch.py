@@ -4,8 +4,8 @@ throughput.
 
 A case is WORKLOAD@BUDGET. Its level is what takes more memory: the batch (gpt2, bert_var, ...) or, for llama_rc, the
 number of layers that keep their activations instead of computing them again. BUDGET is in GiB, or fit:LEVEL: as much
-as that level needs if nothing is wasted (its live bytes, 1.5 % more, and what is not the allocator's), the budget
-under which waste costs most.
+as that level needs if nothing is wasted (its live bytes, 1.5 % and 64 MiB more, and what is not the allocator's), the
+budget under which waste costs most.
 
   1. Two runs with the whole device to themselves give live bytes as a line over the level, and from it first guesses.
   2. A ballast process leaves the budget free on the device, the same for every allocator.
@@ -22,6 +22,7 @@ results.json. Exit code 0: every search came to its end; 1: not; 77: no GPU, no 
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -35,7 +36,8 @@ from harness.pool import Pool
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
-SLACK = 1.015  # of the live bytes, in a budget that just fits
+BUDGET = re.compile(r"fit:\d+|\d+(\.\d+)?")
+SLACK, EXTRA = 1.015, 64 << 20  # of the live bytes, and bytes beside them, in a budget that just fits
 # Held bytes over live bytes, for the first question of a search; a wrong figure costs a question or two.
 LIKELY_WASTE = {"default": 1.1, "expandable": 1.03, "async": 1.05, "stalloc1": 1.005}
 HEADER = ["case", "free GiB", "allocator", "largest", "step ms", "samples/s", "against default", "live GiB", "retries"]
@@ -90,8 +92,8 @@ def parse():
     unknown = [n for n in arguments.allocators if n not in allocators.ALL]
     arguments.cases = [case.split("@") for case in arguments.cases.split(",")]
     for case in arguments.cases:
-        if len(case) != 2 or case[0] not in LEVELS:
-            parser.error(f"{'@'.join(case)}: a case is WORKLOAD@BUDGET, of {', '.join(LEVELS)}")
+        if len(case) != 2 or case[0] not in LEVELS or not BUDGET.fullmatch(case[1]):
+            parser.error(f"{'@'.join(case)}: a case is WORKLOAD@GIB or WORKLOAD@fit:LEVEL, of {', '.join(LEVELS)}")
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; allocators: {', '.join(allocators.ALL)}")
     return arguments
@@ -150,18 +152,20 @@ class Case:
         )
         return record if trained else None
 
-    def live_line(self):
+    def live_line(self, level):
         """((slope, intercept) of peak live bytes over the level, bytes that are not the allocator's).
 
-        Measured unhindered and over all final steps, because the longest sequence may come late.
+        Measured unhindered at `level` and at the lowest, and over all final steps: the longest sequence may come late.
         """
-        low, high = self.levels.low, min(self.levels.high, self.levels.low + 8)
+        low, high = self.levels.low, min(self.levels.high, max(level, self.levels.low + 1))
         records = [self.run("default", level, self.arguments.final_steps, 1) for level in (low, high)]
         if None in records:
             raise RuntimeError(f"{self.workload} does not train with the whole device to itself")
         peaks = [record["peak_allocated_bytes"] for record in records]
         slope = (peaks[1] - peaks[0]) / (high - low)
-        return (slope, peaks[0] - slope * low), not_the_allocators(records[1])
+        if slope <= 0:
+            raise RuntimeError(f"{self.workload}: no more live bytes at level {high} than at level {low}")
+        return (slope, peaks[0] - slope * low), not_the_allocators(records[1]) - self.idle_bytes
 
     def search(self, guesses):
         """{allocator: largest level or None}; stalloc2 begins where stalloc1 ended."""
@@ -223,10 +227,10 @@ def measure(arguments, case, nvml, directory, clock, content, save):
     levels = one.levels
     with one.pool:
         one.pool.start("default", 2)
-        (slope, intercept), rest = one.live_line()
+        fit = int(budget[len("fit:") :]) if budget.startswith("fit:") else None
+        (slope, intercept), rest = one.live_line(levels.low + 8 if fit is None else fit)
         live = lambda level: intercept + slope * level
-        kind, _, value = budget.partition(":")
-        size = int(rest + SLACK * live(int(value))) if kind == "fit" else int(float(budget) * GIB)
+        size = int(float(budget) * GIB) if fit is None else int(rest + SLACK * live(fit) + EXTRA)
         device.wait_until_idle(nvml, one.idle_bytes)
         with Ballast(nvml, size) as ballast:
             one.idle_bytes = nvml.used_bytes()
