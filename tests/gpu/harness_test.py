@@ -96,6 +96,18 @@ class Compare(unittest.TestCase):
         self.assertEqual(out["outside_bytes"], 1200)  # 500 of the 1500 used are not the allocator's
         self.assertAlmostEqual(out["outside_fragmentation"], 0.25)
 
+    def test_outside_is_read_beside_the_same_backend(self):
+        base, peer = result("default", [1, 2], [9, 10]), result("async", [1, 2], [9, 10])
+        peer["record"]["driver_used_bytes"] = [1570] * 2  # 70 more than default's that are not its reserve
+        ours = result("stalloc1", [1, 2], [9, 10], outside=1610)
+        # The shim serves 60 that a library asked for: they are live and reserved here, and beside both natively.
+        ours["record"].update(peak_allocated_bytes=960, reserved_bytes=[1100] * 2, driver_used_bytes=[1608] * 2)
+        run.compare(ours, base, peer)
+        out = ours["compared"]
+        self.assertEqual(out["outside_bytes"], 1610 - 570 + 60)
+        self.assertAlmostEqual(out["outside_fragmentation"], 1 - 960 / 1100)
+        self.assertEqual(out["fixed_bytes"], (1608 - 1100) + 60 - 500)
+
     def test_one_different_loss(self):
         other = result("async", [1, 2.5, 3], [9, 11, 22])
         run.compare(other, result("default", [1, 2, 3], [9, 10, 20]))

@@ -8,8 +8,9 @@ comparison is always with `default` of the same round. What is read:
   counters  1 - peak allocated / peak reserved, from PyTorch's counters for the peers and from the shim's own
             statistics for stalloc;
   outside   1 - peak allocated / (highest device use that NVML showed while the process ran - what is not the
-            allocator's). The latter is read per workload from the default run, at the end of its steps: device use less
-            PyTorch's reserve, that is context, loaded kernels and the libraries' own memory;
+            allocator's). The latter is read per workload from a run without the shim (default, or async for the runs on
+            that backend), at the end of its steps: device use less PyTorch's reserve, that is context, loaded kernels
+            and the libraries' own memory. How much more of it there is than under default is the column "fixed";
   planned   of a stalloc run's requests; with --after-six also of those after step six: the counts of the whole run less
             those of a run of six steps (the same program, so the same requests); likewise what is mapped after step six
             where the shim has not told iterations apart;

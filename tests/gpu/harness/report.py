@@ -5,7 +5,18 @@ import statistics
 from . import allocators, table
 
 _ROWS = ["workload", "allocator", "rounds", "bits", "step ms", "ratio", "± noise", "spread %", "live GiB", "held GiB"]
-_ROWS += ["frag %", "outside GiB", "out frag %", "planned", "online", "passed", "planned %", "after 6 %", "maps"]
+_ROWS += [
+    "frag %",
+    "outside GiB",
+    "out frag %",
+    "fixed MiB",
+    "planned",
+    "online",
+    "passed",
+    "planned %",
+    "after 6 %",
+    "maps",
+]
 _ROWS += ["maps/step", "map µs/step"]
 
 
@@ -24,7 +35,7 @@ def rows(found):
             row += [table.number(s["noise"]), table.percent(s["step_spread"], 1)]
             row += [table.gib(s["peak_live_bytes"]), table.gib(s["peak_reserved_bytes"])]
             row += [table.percent(s["fragmentation"]), table.gib(s["outside_bytes"])]
-            row += [table.percent(s["outside_fragmentation"])]
+            row += [table.percent(s["outside_fragmentation"]), table.mib(s["fixed_bytes"])]
             row += [table.count(s[key]) for key in ("planned", "online", "passed_through")]
             row += [table.percent(s[key], 1) for key in ("planned_share", "planned_share_after_6")]
             row += [table.count(s["map_calls"]), table.number(s["maps_per_iteration"], 1)]
@@ -106,6 +117,19 @@ def planning(found):
     ], out
 
 
+def fixed_cost(found):
+    """A sentence about device memory that is neither tensors nor their allocator's, beyond what it is under default."""
+    parts = []
+    for name in _columns(found):
+        values = [
+            mine[name]["fixed_bytes"] for mine in found.values() if mine.get(name, {}).get("fixed_bytes") is not None
+        ]
+        if values and name not in ("default", allocators.CONTROL):
+            low, high = table.mib(min(values)), table.mib(max(values))
+            parts.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
+    return "Beside all this a process takes, once, more than under default, in MiB: " + (", ".join(parts) or "-") + "."
+
+
 def markdown(found):
     """All tables, the short ones first."""
     sections = [table.markdown_table(*make(found)) for make in (fragmentation, step_times, planning)]
@@ -113,6 +137,7 @@ def markdown(found):
         "± noise: how far default-again is from default, or half of the ratio's own 95 % interval over the steps, "
         "whichever is more; (!) marks a step that is slower than that allows."
     )
+    sections.append(fixed_cost(found))
     full = table.markdown_table(*rows(found))
     sections.append(f"<details><summary>Every run in full</summary>\n\n{full}\n\n</details>")
     return "\n\n".join(sections) + "\n"

@@ -9,6 +9,10 @@ def gib(value):
     return "-" if value is None else f"{value / (1 << 30):.3f}"
 
 
+def mib(value):
+    return "-" if value is None else f"{value / (1 << 20):.0f}"
+
+
 def number(value, digits=3):
     return "-" if value is None else f"{value:.{digits}f}"
 
