@@ -1,12 +1,13 @@
 #include "pools.h"
 
-#include <atomic>
-
 #include "driver_call.h"
 #include "real_symbols.h"
 #include "runtime/service.h"
 
 namespace stalloc::interpose {
+
+constinit std::atomic<std::uint64_t> devices_with_own_pool{0};
+
 namespace {
 
 constexpr int kMaxDevices = 64;  // one bit each below; CUDA itself shows at most 64 devices in a process
@@ -14,7 +15,6 @@ constexpr int kMaxDevices = 64;  // one bit each below; CUDA itself shows at mos
 constinit std::atomic<CUmemoryPool> default_pools[kMaxDevices] = {};
 constinit std::atomic<bool> default_pools_known{false};
 constinit std::atomic<int> device_count{0};
-constinit std::atomic<std::uint64_t> devices_with_own_pool{0};
 
 // Default pools live as long as the driver does, so each is asked for once.
 void LearnDefaultPools() noexcept {
@@ -62,10 +62,8 @@ bool IsDefaultPoolOf(CUmemoryPool pool, CUstream stream) noexcept {
   return device_count.load(std::memory_order_relaxed) == 1 || device == runtime::DeviceOf(stream);
 }
 
-bool TakesFromDefaultPool(CUstream stream) noexcept {
+bool DeviceTakesFromDefaultPool(CUstream stream) noexcept {
   const std::uint64_t own = devices_with_own_pool.load(std::memory_order_acquire);
-  if (own == 0) [[likely]]
-    return true;
   const int device = runtime::DeviceOf(stream);
   return device >= 0 && device < kMaxDevices && (own >> device & 1) == 0;
 }

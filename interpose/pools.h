@@ -4,6 +4,9 @@
 // Any thread; no locks; no allocation.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 #include "entry_points.h"
 
 namespace stalloc::interpose {
@@ -20,6 +23,10 @@ bool IsDefaultPoolOf(CUmemoryPool pool, CUstream stream) noexcept;
 
 // True if cuMemAllocAsync on the stream takes from its device's default pool, as it does until the program says
 // otherwise.
-bool TakesFromDefaultPool(CUstream stream) noexcept;
+extern constinit std::atomic<std::uint64_t> devices_with_own_pool;  // a bit each
+bool DeviceTakesFromDefaultPool(CUstream stream) noexcept;
+inline bool TakesFromDefaultPool(CUstream stream) noexcept {
+  return devices_with_own_pool.load(std::memory_order_acquire) == 0 || DeviceTakesFromDefaultPool(stream);
+}
 
 }  // namespace stalloc::interpose

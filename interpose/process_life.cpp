@@ -19,10 +19,10 @@
 #include "runtime/settings.h"
 
 namespace stalloc::interpose {
-namespace {
 
-enum class State : int { kUndecided, kStarting, kServing, kForwarding };
-constinit std::atomic<State> state{State::kUndecided};
+constinit std::atomic<ProcessState> process_state{ProcessState::kUndecided};
+
+namespace {
 
 enum class Switch : int { kUnread, kOn, kOff };
 constinit std::atomic<Switch> shim_switch{Switch::kUnread};
@@ -43,7 +43,7 @@ runtime::Settings SettingsInSilence(bool whole = false) noexcept {
 }
 
 void EndInForkedChild() noexcept {
-  state.store(State::kForwarding, std::memory_order_release);
+  process_state.store(ProcessState::kForwarding, std::memory_order_release);
   runtime::NoteForkedChild();
 }
 
@@ -98,21 +98,17 @@ bool Enabled() noexcept {
   return now == Switch::kOn;
 }
 
-bool Serving() noexcept {
-  State now = state.load(std::memory_order_acquire);
-  if (now == State::kServing) [[likely]]
-    return true;
-  if (now != State::kUndecided) return false;
+bool StartServing() noexcept {
+  ProcessState now = process_state.load(std::memory_order_acquire);
+  if (now == ProcessState::kServing) return true;
+  if (now != ProcessState::kUndecided) return false;
   // Without a driver there is nothing to serve and nothing to say; one may still be loaded.
   if (DriverLibrary() == nullptr) return false;
-  if (!state.compare_exchange_strong(now, State::kStarting, std::memory_order_acq_rel)) return now == State::kServing;
+  if (!process_state.compare_exchange_strong(now, ProcessState::kStarting, std::memory_order_acq_rel))
+    return now == ProcessState::kServing;
   const bool started = Enabled() && StartIfPossible();
-  state.store(started ? State::kServing : State::kForwarding, std::memory_order_release);
+  process_state.store(started ? ProcessState::kServing : ProcessState::kForwarding, std::memory_order_release);
   return started;
 }
-
-bool ServingAlready() noexcept { return state.load(std::memory_order_acquire) == State::kServing; }
-
-bool ServingUndecided() noexcept { return state.load(std::memory_order_acquire) == State::kUndecided; }
 
 }  // namespace stalloc::interpose

@@ -4,18 +4,29 @@
 // meanwhile, which is always right, instead of waiting for it, which could wait for ever.
 #pragma once
 
+#include <atomic>
+
 namespace stalloc::interpose {
+
+enum class ProcessState : int { kUndecided, kStarting, kServing, kForwarding };
+extern constinit std::atomic<ProcessState> process_state;
 
 // False if STALLOC_DISABLE is set: then every hook forwards and nothing else happens. Callable before constructors.
 bool Enabled() noexcept;
 
-// True if requests are to be taken to the allocator. The first call starts it; from then on this is one load.
-bool Serving() noexcept;
+// True if requests are taken to the allocator; never starts it: for the hooks that have something to say only if it has
+// started.
+inline bool ServingAlready() noexcept {
+  return process_state.load(std::memory_order_acquire) == ProcessState::kServing;
+}
 
-// The same, but never starts it: for the hooks that have something to say only if it has started.
-bool ServingAlready() noexcept;
+// The same, but the first call starts it; from then on this is one load.
+bool StartServing() noexcept;
+inline bool Serving() noexcept { return ServingAlready() || StartServing(); }
 
 // True until the first call of Serving has been decided.
-bool ServingUndecided() noexcept;
+inline bool ServingUndecided() noexcept {
+  return process_state.load(std::memory_order_acquire) == ProcessState::kUndecided;
+}
 
 }  // namespace stalloc::interpose

@@ -61,9 +61,13 @@ bool ContextHasEnded() noexcept {
 // Asks the allocator by `serve(address, result)`. nullopt: it has passed, or was not to be asked.
 template <typename Serve>
 std::optional<CUresult> Offer(void** pointer, std::size_t size_bytes, Serve serve) noexcept {
-  if (pointer == nullptr || size_bytes == 0 || !Enabled()) return std::nullopt;
-  if (ServingUndecided() || ContextHasEnded()) LetLibraryInitialise();
-  if (!Serving()) return std::nullopt;
+  if (pointer == nullptr || size_bytes == 0) return std::nullopt;
+  if (!ServingAlready()) [[unlikely]] {
+    if (!Enabled()) return std::nullopt;
+    if (ServingUndecided()) LetLibraryInitialise();
+    if (!Serving()) return std::nullopt;
+  }
+  if (ContextHasEnded()) LetLibraryInitialise();
   CUdeviceptr address = 0;
   CUresult result = CUDA_SUCCESS;
   runtime::Answer answer = serve(&address, &result);

@@ -57,8 +57,8 @@ DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order) {
   return {stream, multi_stream_ ? stream : kNoStream};
 }
 
-DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::optional<Order> order,
-                                                std::uint64_t call_site) {
+DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const std::optional<Order>& order,
+                                                std::uint64_t call_site, ContextOnDemand* context) {
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
   Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site};
   std::unique_lock lock(mutex_);
@@ -74,23 +74,25 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, std::o
     const Run run{proposal.place->begin, proposal.place->begin + asked.granules};
     if (TakeWhole(run, asked.who.effective)) return Publish(asked, AddressOf(run), kNoView, true);
   }
-  return AllocateByClaim(asked, proposal, std::move(lock));
+  return AllocateByClaim(asked, proposal, std::move(lock), context);
 }
 
 // What is not one run that is free at once. Begins under the lock of the attempt that found out.
 DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const Proposal& proposal,
-                                                       std::unique_lock<ShortLock> lock) {
+                                                       std::unique_lock<ShortLock> lock, ContextOnDemand* context) {
   Claim claim;
   const bool planned = TakeProposed(proposal, asked, &claim);
   if (planned || TakeExisting(asked.granules, asked.who.effective, &claim)) {
     if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
     lock.unlock();
+    if (context != nullptr) context->Enter();
     const CUresult result = Carry(&claim, asked.who);
     lock.lock();
     if (result == CUDA_SUCCESS) return PublishClaim(asked, claim, planned);
     UndoClaim(claim, asked.who.effective);
   }
   lock.unlock();
+  if (context != nullptr) context->Enter();
   return AllocateSlowly(asked);
 }
 
@@ -153,39 +155,46 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
-CUresult DeviceMemory::Free(CUdeviceptr address, std::optional<Order> order, BlockInfo* freed, StreamIndex* stream) {
+CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed,
+                            StreamIndex* stream, ContextOnDemand* context) {
   Block block;
-  bool marker_due = false;
   Who who;
+  bool marker_due = false;
   {
     std::lock_guard lock(mutex_);
     if (address % kGranuleBytes != 0 || !blocks_.Extract(Key(address), &block)) return CUDA_ERROR_INVALID_VALUE;
     who = Resolve(order);
-    if (who.stream == kNoStream) order.reset();
     counters_.live_bytes -= block.size_bytes;
     counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
     ++counters_.frees;
-    const Fence place = order ? streams_.Advance(who.stream) : Fence{};
+    const Fence place = who.stream != kNoStream ? streams_.Advance(who.stream) : Fence{};
     if (observing_.load(std::memory_order_relaxed))
       Observe(Observation::Op::kFree, address, block, who.stream, 0, place);
     if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
     if (stream != nullptr) *stream = who.stream;
-    if (order) {
+    if (who.stream != kNoStream) {
       if (captures_in_progress.load(std::memory_order_relaxed) != 0) {
         deferred_.push_back({address, block});
         return CUDA_SUCCESS;
       }
       ReleaseBlock(address, block, place);
       marker_due = streams_.NeedsMarker(who.stream, kFreesPerMarker);
+      if (!marker_due && !block.waited_for) [[likely]]
+        return CUDA_SUCCESS;
     }
   }
-  if (order) {
+  if (context != nullptr) context->Enter();
+  if (who.stream != kNoStream) {
     if (marker_due) RecordMarkers();
     if (block.waited_for) RecordMarker(who.stream);
     return CUDA_SUCCESS;
   }
-  // Without a stream the program relies on the call's implicit synchronisation, and so does the next owner. While
-  // somebody captures there is nothing to wait for with: the memory stays aside until that is over.
+  return FreeWhenIdle(address, block);
+}
+
+// Without a stream the program relies on the call's implicit synchronisation, and so does the next owner. While
+// somebody captures there is nothing to wait for with: the memory stays aside until that is over.
+CUresult DeviceMemory::FreeWhenIdle(CUdeviceptr address, const Block& block) {
   const bool capturing = captures_in_progress.load(std::memory_order_relaxed) != 0;
   const CUresult result = capturing ? CUDA_SUCCESS : driver_.cuCtxSynchronize();
   std::lock_guard lock(mutex_);

@@ -1,9 +1,6 @@
 #include "served_process.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "runtime/log.h"
@@ -13,25 +10,9 @@ namespace stalloc::runtime {
 constinit std::atomic<Process*> g_process{nullptr};
 constinit std::atomic<bool> g_forked{false};
 constinit thread_local ContextCache t_context __attribute__((tls_model("initial-exec"))) = {nullptr, 0, nullptr};
+constinit thread_local StreamCache t_streams __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {
-
-// What each thread remembers of the streams it last asked with.
-struct StreamCache {
-  struct Entry {
-    CUstream stream;
-    CUcontext context;
-    DeviceService* service;
-  };
-  std::uint64_t epoch;
-  std::array<Entry, 8> entries;
-
-  Entry& Of(CUstream stream) {
-    const auto bits = reinterpret_cast<std::uintptr_t>(stream);
-    return entries[(bits >> 4 ^ bits >> 9) % entries.size()];
-  }
-};
-thread_local StreamCache t_streams __attribute__((tls_model("initial-exec"))) = {};
 
 DeviceService* MakeService(Process& process, CUdevice device, CUcontext context) {
   std::string refusal;
@@ -76,9 +57,9 @@ DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context) {
   return service;
 }
 
-Place CurrentPlace(Process& process, CUcontext current) noexcept {
-  Place place{nullptr, current, true};
-  if (current == nullptr) return place;
+Place CurrentPlace(Process& process) noexcept {
+  Place place{nullptr, CurrentContext(process.driver)};
+  if (place.context == nullptr) return place;
   const std::uint64_t epoch = process.context_epoch.load(std::memory_order_relaxed);
   if (t_context.context == place.context && t_context.epoch == epoch) {
     place.service = t_context.service;
@@ -104,21 +85,21 @@ Place StreamPlace(Process& process, CUstream stream) noexcept {
 
 }  // namespace
 
-Place FindPlace(Process& process, StreamOrder order, CUcontext current) noexcept {
-  const Place here = CurrentPlace(process, current);
-  // With one device there is no other; and with no context the driver must be let speak.
-  if (here.context == nullptr || !order || IsDefaultStream(*order) ||
-      !process.several_devices.load(std::memory_order_relaxed))
-    return here;
+Place FindPlace(Process& process, StreamOrder order) noexcept {
+  const Place here = CurrentPlace(process);
+  // With no context the driver must be let speak.
+  if (here.context == nullptr || !order || IsDefaultStream(*order)) return here;
   const std::uint64_t epoch = process.stream_epoch.load(std::memory_order_acquire);
-  if (t_streams.epoch != epoch) t_streams = {epoch, {}};
-  StreamCache::Entry& known = t_streams.Of(*order);
-  if (known.stream != *order) {
-    const Place found = StreamPlace(process, *order);
-    if (found.service == nullptr) return found.context == nullptr ? here : found;
-    known = {*order, found.context, found.service};
+  // With one device there is no other.
+  Place place = here;
+  if (process.several_devices.load(std::memory_order_relaxed)) {
+    place = StreamPlace(process, *order);
+    if (place.context == nullptr) return here;
   }
-  return {known.service, known.context, known.context == here.context};
+  if (place.service == nullptr) return place;
+  if (t_streams.epoch != epoch) t_streams = {epoch, {}};
+  t_streams.Of(*order) = {*order, place};
+  return place;
 }
 
 DeviceService* FindOwner(Process& process, CUdeviceptr address) noexcept {
@@ -132,16 +113,6 @@ DeviceService* FindOwner(Process& process, CUdeviceptr address) noexcept {
 DeviceService* OnDevice(Process* process, int device) noexcept {
   if (process == nullptr || device < 0 || static_cast<std::size_t>(device) >= kMaxDevices) return nullptr;
   return process->devices[device].load(std::memory_order_acquire);
-}
-
-std::optional<DeviceMemory::Order> OrderOf(StreamOrder order, CUcontext context) noexcept {
-  if (!order) return std::nullopt;
-  DeviceMemory::Order result{*order, 0};
-  if (result.stream == CU_STREAM_LEGACY) result.stream = nullptr;
-  if (result.stream == nullptr) result.scope = reinterpret_cast<std::uint64_t>(context);
-  if (result.stream == CU_STREAM_PER_THREAD)
-    result.scope = reinterpret_cast<std::uint64_t>(context) ^ (static_cast<std::uint64_t>(pthread_self()) << 1);
-  return result;
 }
 
 planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, StreamIndex stream) noexcept {

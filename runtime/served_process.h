@@ -4,13 +4,16 @@
 #pragma once
 
 #include <cuda.h>
+#include <pthread.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "runtime/context_scope.h"
 #include "runtime/device_service.h"
 #include "runtime/driver_api.h"
 #include "runtime/learning_thread.h"
@@ -61,7 +64,6 @@ inline Process* Serving() noexcept {
 struct Place {
   DeviceService* service = nullptr;  // nullptr: nowhere; there is no context, or the device is not served
   CUcontext context = nullptr;       // that of the stream, or the current one
-  bool current = true;               // `context` is the calling thread's current one
 };
 
 // True for the streams whose handle means another stream in each context.
@@ -69,8 +71,10 @@ inline bool IsDefaultStream(CUstream stream) noexcept {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-// The device that a context belongs to, remembered by each thread for the context it last asked with. Initial-exec and
-// constant: a plain offset from the thread pointer.
+// What each thread remembers, so that the usual request asks the driver nothing, or only which context is current.
+// Initial-exec and constant: plain offsets from the thread pointer.
+
+// The device that a context belongs to, for the context last asked with.
 struct ContextCache {
   CUcontext context;
   std::uint64_t epoch;
@@ -78,26 +82,43 @@ struct ContextCache {
 };
 extern constinit thread_local ContextCache t_context __attribute__((tls_model("initial-exec")));
 
+// The places of streams that the program made: a handle says it, whichever context is current, for as long as no stream
+// has ended.
+struct StreamCache {
+  struct Entry {
+    CUstream stream;
+    Place place;
+  };
+  std::uint64_t epoch;
+  std::array<Entry, 8> entries;
+
+  Entry& Of(CUstream stream) noexcept {
+    const auto bits = reinterpret_cast<std::uintptr_t>(stream);
+    return entries[(bits >> 4 ^ bits >> 9) % entries.size()];
+  }
+};
+extern constinit thread_local StreamCache t_streams __attribute__((tls_model("initial-exec")));
+
+// True in a thread that the driver has told its context. Host functions, in which calls are forbidden, run in threads
+// of the driver's own, which are never told.
 inline bool Remembers(const Process& process) noexcept {
-  return t_context.epoch == process.context_epoch.load(std::memory_order_relaxed);
+  return t_context.service != nullptr && t_context.epoch == process.context_epoch.load(std::memory_order_relaxed);
 }
 
-// Of the device of the order's stream; without a stream, of the current context's device. The usual case is found here.
-Place FindPlace(Process& process, StreamOrder order, CUcontext current) noexcept;
-inline Place PlaceOf(Process& process, StreamOrder order, CUcontext current) noexcept {
-  if (current != nullptr && t_context.context == current && Remembers(process) &&
-      (!order || !process.several_devices.load(std::memory_order_relaxed) || IsDefaultStream(*order))) [[likely]]
-    return {t_context.service, current, true};
-  return FindPlace(process, order, current);
-}
+// Of the device of the order's stream; without a stream, of the current context's device.
+Place FindPlace(Process& process, StreamOrder order) noexcept;
 inline Place PlaceOf(Process& process, StreamOrder order) noexcept {
-  CUcontext current = nullptr;
-  return process.driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS ? PlaceOf(process, order, current) : Place{};
+  if (order && !IsDefaultStream(*order)) {
+    const StreamCache::Entry& known = t_streams.Of(*order);
+    if (known.stream == *order && t_streams.epoch == process.stream_epoch.load(std::memory_order_acquire)) [[likely]]
+      return known.place;
+  }
+  return FindPlace(process, order);
 }
 
 DeviceService* FindOwner(Process& process, CUdeviceptr address) noexcept;
 inline DeviceService* Owner(Process& process, CUdeviceptr address) noexcept {
-  if (t_context.service != nullptr && t_context.service->memory().Owns(address) && Remembers(process)) [[likely]]
+  if (Remembers(process) && t_context.service->memory().Owns(address)) [[likely]]
     return t_context.service;
   return FindOwner(process, address);
 }
@@ -114,33 +135,16 @@ void ForEachService(Process* process, Visit visit) noexcept {
 
 // What makes a stream handle unique: the legacy stream is one a context, the per-thread stream one a context and
 // thread.
-std::optional<DeviceMemory::Order> OrderOf(StreamOrder order, CUcontext context) noexcept;
+inline std::optional<DeviceMemory::Order> OrderOf(StreamOrder order, CUcontext context) noexcept {
+  if (!order) return std::nullopt;
+  if (!IsDefaultStream(*order)) [[likely]]
+    return DeviceMemory::Order{*order, 0};
+  const auto scope = reinterpret_cast<std::uint64_t>(context);
+  if (*order != CU_STREAM_PER_THREAD) return DeviceMemory::Order{nullptr, scope};
+  return DeviceMemory::Order{*order, scope ^ (static_cast<std::uint64_t>(::pthread_self()) << 1)};
+}
 
 // A trace's event of a device, without what it is about.
 planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, StreamIndex stream) noexcept;
-
-// Makes a context current where another one (or none) is.
-class ContextScope {
- public:
-  ContextScope(const DriverApi& driver, CUcontext wanted, CUcontext current)
-      : driver_(driver), pushed_(current != wanted && driver.cuCtxPushCurrent(wanted) == CUDA_SUCCESS) {}
-  ContextScope(const DriverApi& driver, CUcontext wanted) : ContextScope(driver, wanted, CurrentOf(driver)) {}
-  ~ContextScope() {
-    CUcontext popped = nullptr;
-    if (pushed_) driver_.cuCtxPopCurrent(&popped);
-  }
-  ContextScope(const ContextScope&) = delete;
-  ContextScope& operator=(const ContextScope&) = delete;
-
- private:
-  static CUcontext CurrentOf(const DriverApi& driver) {
-    CUcontext current = nullptr;
-    driver.cuCtxGetCurrent(&current);
-    return current;
-  }
-
-  const DriverApi& driver_;
-  const bool pushed_;
-};
 
 }  // namespace stalloc::runtime

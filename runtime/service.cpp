@@ -38,12 +38,13 @@ bool Wanted(Process& process, StreamOrder order) noexcept {
   return true;
 }
 
-// In the context of the place. Throws for want of host memory.
+// Throws for want of host memory.
 Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
                   CUresult* result) {
   DeviceMemory& memory = place.service->memory();
   const std::uint64_t call_site = memory.WantsCallSite(size_bytes) ? CallSiteHash(process.settings.stack_depth) : 0;
-  const DeviceMemory::Allocation made = memory.Allocate(size_bytes, OrderOf(order, place.context), call_site);
+  ContextOnDemand context(process.driver, place.service->context(), place.context);
+  const DeviceMemory::Allocation made = memory.Allocate(size_bytes, OrderOf(order, place.context), call_site, &context);
   if (made.result == CUDA_SUCCESS) {
     *address = made.address;
     *result = CUDA_SUCCESS;
@@ -60,6 +61,7 @@ Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, st
     return Answer::kServed;
   }
   if (made.result == CUDA_ERROR_OUT_OF_MEMORY && place.service->limit_bytes()) {
+    context.Enter();
     place.service->out_of_memory().Failed(process.driver, *place.service, {.size_bytes = size_bytes});
     *result = CUDA_ERROR_OUT_OF_MEMORY;
     return Answer::kServed;
@@ -91,9 +93,9 @@ CUresult RefusedByCapture(Process& process, StreamOrder order, CUcontext context
 }
 
 // Is `stream`, as the calling thread names it, one whose order the service's device can follow?
-bool OrderedOn(Process& process, const DeviceService& service, CUstream stream, CUcontext current) noexcept {
+bool OrderedOn(Process& process, const DeviceService& service, CUstream stream) noexcept {
   if (!process.several_devices.load(std::memory_order_relaxed)) return true;
-  const Place place = PlaceOf(process, stream, current);
+  const Place place = PlaceOf(process, stream);
   return place.context == nullptr || place.service == &service;
 }
 
@@ -113,8 +115,6 @@ Answer Allocate(CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
   const Place place = PlaceOf(*process, order);
   if (place.service == nullptr || !Wanted(*process, order) || Capturing(*process, order)) return Answer::kPassThrough;
   try {
-    std::optional<ContextScope> scope;
-    if (!place.current) scope.emplace(process->driver, place.service->context());
     return AllocateAt(*process, place, address, size_bytes, order, result);
   } catch (const std::exception&) {  // the host is out of memory: the driver will say what it can do
     return Answer::kPassThrough;
@@ -127,16 +127,17 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
   DeviceService* service = Owner(*process, address);
   if (service == nullptr) return Answer::kPassThrough;
   try {
-    // A question that the driver always answers, but where calls are forbidden: in host functions.
+    *result = CUDA_SUCCESS;
     CUcontext current = nullptr;
-    *result = process->driver.cuCtxGetCurrent(&current);
+    // A question that the driver always answers, but where calls are forbidden: in host functions.
+    if (!Remembers(*process)) *result = process->driver.cuCtxGetCurrent(&current);
     if (*result == CUDA_SUCCESS) *result = RefusedByCapture(*process, order, service->context());
     if (*result != CUDA_SUCCESS) return Answer::kServed;
-    if (order && !OrderedOn(*process, *service, *order, current)) order = WaitOnHost(*process, *order);
-    const ContextScope scope(process->driver, service->context(), current);
+    if (order && !OrderedOn(*process, *service, *order)) order = WaitOnHost(*process, *order);
+    ContextOnDemand context(process->driver, service->context(), service->context());
     DeviceMemory::BlockInfo freed;
     StreamIndex stream = kNoStream;
-    *result = service->memory().Free(address, OrderOf(order, service->context()), &freed, &stream);
+    *result = service->memory().Free(address, OrderOf(order, service->context()), &freed, &stream, &context);
     if (freed.number != 0 && process->recorder.recording()) {
       planner::TraceEvent event = EventOf(*service, order, stream);
       event.op = planner::TraceEvent::Op::kFree;

@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/context_scope.h"
 #include "runtime/driver_api.h"
 #include "runtime/flat_map.h"
 #include "runtime/free_space.h"
@@ -113,7 +114,8 @@ class DeviceMemory {
     std::uint64_t sequence = 0;  // in the recorder's order; 0 without a recorder
   };
 
-  // `driver` must outlive this. The context of `device` must be current in every thread that calls.
+  // `driver` must outlive this. A context of `device` must be current in every thread that calls, but where a
+  // ContextOnDemand is given.
   DeviceMemory(const DriverApi& driver, CUdevice device, int ordinal, const MemoryPolicy& policy);
   ~DeviceMemory();
 
@@ -122,13 +124,15 @@ class DeviceMemory {
   // Before the first request: events are numbered in `recorder`'s order, where the order is decided.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
 
-  // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite).
-  Allocation Allocate(std::uint64_t size_bytes, std::optional<Order> order, std::uint64_t call_site);
+  // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite). `context` is entered
+  // before the driver is called, where it has to be; without one the device's context must be current.
+  Allocation Allocate(std::uint64_t size_bytes, const std::optional<Order>& order, std::uint64_t call_site,
+                      ContextOnDemand* context = nullptr);
 
   // Ends a block. `order` nullopt: waits for all work of the context first, as cuMemFree does.
   // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
-  CUresult Free(CUdeviceptr address, std::optional<Order> order, BlockInfo* freed = nullptr,
-                StreamIndex* stream = nullptr);
+  CUresult Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed = nullptr,
+                StreamIndex* stream = nullptr, ContextOnDemand* context = nullptr);
 
   void Abandon() noexcept { pages_.Abandon(); }
   CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
@@ -284,8 +288,10 @@ class DeviceMemory {
   CUdeviceptr AddressOf(Run run) const noexcept { return pages_.base() + std::size_t{run.begin} * kGranuleBytes; }
 
   // Without the lock.
-  Allocation AllocateByClaim(const Asked& asked, const Proposal& proposal, std::unique_lock<ShortLock> lock);
+  Allocation AllocateByClaim(const Asked& asked, const Proposal& proposal, std::unique_lock<ShortLock> lock,
+                             ContextOnDemand* context);
   Allocation AllocateSlowly(const Asked& asked);
+  CUresult FreeWhenIdle(CUdeviceptr address, const Block& block);
   CUresult Carry(Claim* claim, const Who& who);
   CUresult CarryWaits(Claim* claim, const Who& who);
   CUresult CarryNewPages(Claim* claim);
