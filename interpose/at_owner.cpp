@@ -14,6 +14,21 @@ std::optional<MemoryOwner> OwnerElsewhere(CUdeviceptr address, CUstream stream) 
   return std::nullopt;
 }
 
+bool OpenToActing(CUdeviceptr address, CUstream stream) noexcept {
+  CUcontext context = nullptr;
+  const int owner = runtime::OwnerOf(address, &context);
+  if (owner < 0) return true;
+  bool open = true;
+  for (const runtime::StreamOrder order : {runtime::StreamOrder(), runtime::StreamOrder(stream)}) {
+    const int device = runtime::DeviceOf(order);
+    if (runtime::HasAccess(owner, device)) continue;
+    int can = 0;
+    open = open && device >= 0 && STALLOC_CALL_DRIVER(cuDeviceCanAccessPeer, &can, device, owner) == CUDA_SUCCESS &&
+           can != 0 && runtime::GiveAccess(owner, device);
+  }
+  return open;
+}
+
 AtOwner::AtOwner(const MemoryOwner& owner, CUstream stream) noexcept : meant_(stream) {
   CUcontext acting = nullptr;
   if (STALLOC_CALL_DRIVER(cuStreamGetCtx, stream, &acting) != CUDA_SUCCESS || acting == nullptr) return;

@@ -1,11 +1,16 @@
 // Calls on memory that another device serves.
 //
 // From and to cuMemAlloc memory the driver copies, and fills it, whichever device is current. Mapped memory, as served
-// memory is, it refuses to a device that has not been given access. So such a call is made where the memory is: in the
-// owner's context, on a stream of its own between two events, by which it keeps its place in the order of the stream
-// that it was meant for. This needs no peer access and gives none. A call in a capture goes to the driver as it is.
+// memory is, it refuses to a device that has not been given access. There are two cures:
+//   - The call is made where the memory is (AtOwner): in the owner's context, on a stream of its own between two
+//   events,
+//     by which it keeps its place in the order of the stream that it was meant for. This needs no access and gives
+//     none.
+//   - The devices that act are given access (OpenToActing), where one place will not do or there is nothing to wait for
+//     events: copies of rows between two devices, batches, graphs and what is captured for one. From then on the driver
+//     takes all calls as they are; and a kernel that would have faulted on memory of cuMemAlloc no longer does.
 //
-// Any thread; costs a few loads in a process that is served on one device. Takes no lock and allocates nothing itself.
+// Any thread; costs a few loads in a process that sees one device. Takes no lock and allocates nothing itself.
 #pragma once
 
 #include <optional>
@@ -23,11 +28,15 @@ struct MemoryOwner {
   CUcontext context = nullptr;
 };
 
-// True once memory can belong to another device than the one that acts.
-inline bool SeveralDevicesServed() noexcept { return ServingAlready() && runtime::ServesSeveralDevices(); }
+// True once served memory can belong to another device than the one that acts.
+inline bool SeveralDevices() noexcept { return ServingAlready() && runtime::ServesAmongSeveralDevices(); }
 
 // The owner of served memory that the current device or the stream's has no access to; nothing for other memory.
 std::optional<MemoryOwner> OwnerElsewhere(CUdeviceptr address, CUstream stream) noexcept;
+
+// Gives the current device and the stream's access to served memory that is elsewhere, for as long as the process
+// lives. False if some of it stays out of their reach: the hardware may have no such access.
+bool OpenToActing(CUdeviceptr address, CUstream stream) noexcept;
 
 // Whether the function returns only when the device has done what was asked.
 enum class HostWaits : bool { kNo, kYes };
@@ -64,8 +73,11 @@ class AtOwner {
 template <typename Call, typename RealCall>
 CUresult CallAtOwner(CUdeviceptr memory, CUstream stream, HostWaits waits, Call call, RealCall forward) noexcept {
   if (const std::optional<MemoryOwner> owner = OwnerElsewhere(memory, stream)) {
-    AtOwner at(*owner, stream);
-    if (at.open()) return at.Finish(call(at.stream()), waits);
+    {
+      AtOwner at(*owner, stream);
+      if (at.open()) return at.Finish(call(at.stream()), waits);
+    }
+    OpenToActing(memory, stream);  // the stream captures
   }
   return forward();
 }
@@ -75,7 +87,7 @@ template <Entry kEntry, typename Call, typename... Arguments>
 CUresult ForwardToOwner(CUdeviceptr memory, CUstream stream, HostWaits waits, Call call,
                         Arguments... arguments) noexcept {
   const auto forward = [&] { return Forward<kEntry>(arguments...); };
-  if (!SeveralDevicesServed()) [[likely]]
+  if (!SeveralDevices()) [[likely]]
     return forward();
   return CallAtOwner(memory, Order(stream, PointOf(kEntry).streams), waits, call, forward);
 }

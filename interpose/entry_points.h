@@ -41,6 +41,9 @@ using PFN_cuMemsetD2D32_v7000_ptsz = PFN_cuMemsetD2D32_v7000_ptds;
 
 // Names that cuda.h maps to their newest version. Here each name means the symbol of exactly that spelling.
 #undef cuCtxDestroy
+#undef cuGraphAddNode
+#undef cuMemcpy3DBatchAsync
+#undef cuMemcpyBatchAsync
 #undef cuDevicePrimaryCtxRelease
 #undef cuEventDestroy
 #undef cuDevicePrimaryCtxReset

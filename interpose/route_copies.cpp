@@ -5,7 +5,7 @@
 // contexts: PyTorch chooses between the two calls in the same way for its expandable segments. So a copy whose ends lie
 // on two devices, and at least one of them in served memory, goes on as the call that names them. One that concerns the
 // memory of one device only, and not the one that acts, is made there (at_owner.h). Any thread; costs a few loads in a
-// process that is served on one device.
+// process that sees one device.
 #include "at_owner.h"
 
 namespace stalloc::interpose {
@@ -47,7 +47,7 @@ End DriversEnd(CUdeviceptr address) noexcept {
 template <typename Peer, typename Call, typename RealCall>
 CUresult Copy(CUdeviceptr destination, CUdeviceptr source, CUstream stream, HostWaits waits_for_host, Peer peer,
               Call call, RealCall forward) noexcept {
-  if (!SeveralDevicesServed()) [[likely]]
+  if (!SeveralDevices()) [[likely]]
     return forward();
   End to = EndAt(destination), from = EndAt(source);
   const CUdeviceptr served = to.served ? destination : source;

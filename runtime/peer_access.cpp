@@ -5,9 +5,9 @@
 namespace stalloc::runtime {
 
 void PeerAccess::Update(CUdevice peer) {
-  const bool enabled =
-      std::any_of(contexts_.begin(), contexts_.end(), [&](const auto& entry) { return entry.first == peer; });
   const auto index = static_cast<std::size_t>(peer);
+  const bool enabled = opened_[index] || std::any_of(contexts_.begin(), contexts_.end(),
+                                                     [&](const auto& entry) { return entry.first == peer; });
   flags_[index].store(enabled ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : pool_[index]);
   named_.fetch_or(std::uint64_t{1} << peer);
   version_.fetch_add(1);  // last: who sees the new version sees the new flags
@@ -28,6 +28,12 @@ void PeerAccess::Disable(CUdevice peer, CUcontext context) {
 void PeerAccess::SetPool(CUdevice peer, CUmemAccess_flags flags) {
   std::lock_guard lock(mutex_);
   pool_[static_cast<std::size_t>(peer)] = flags;
+  Update(peer);
+}
+
+void PeerAccess::Open(CUdevice peer) {
+  std::lock_guard lock(mutex_);
+  opened_[static_cast<std::size_t>(peer)] = true;
   Update(peer);
 }
 

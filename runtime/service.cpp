@@ -159,9 +159,9 @@ int DeviceOf(StreamOrder order) noexcept {
   return place.service == nullptr ? -1 : place.service->device();
 }
 
-bool ServesSeveralDevices() noexcept {
+bool ServesAmongSeveralDevices() noexcept {
   Process* process = Serving();
-  return process != nullptr && process->served_devices.load(std::memory_order_relaxed) > 1;
+  return process != nullptr && process->several_devices.load(std::memory_order_relaxed);
 }
 
 int OwnerOf(CUdeviceptr address, CUcontext* context) noexcept {

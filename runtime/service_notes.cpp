@@ -39,18 +39,19 @@ CUcontext WithoutContext(Process& process, CUdevice device, CUcontext context) n
   return known.empty() ? nullptr : known.front();
 }
 
-// Carries out on what is mapped already what has been said of `peer`.
-void ApplyAccess(Process& process, std::size_t owner, CUdevice peer) noexcept {
+// Carries out on what is mapped already what has been said of `peer`. False, after a line, where the driver refuses.
+bool ApplyAccess(Process& process, std::size_t owner, CUdevice peer) noexcept {
   DeviceService* service = process.devices[owner].load();
-  if (service == nullptr) return;
+  if (service == nullptr) return true;
   const RelaxedCapture relaxed(process.driver);
   const CUresult result = service->memory().ApplyAccess(peer);
-  if (result == CUDA_SUCCESS) return;
+  if (result == CUDA_SUCCESS) return true;
   try {
     LogWarn("device " + std::to_string(peer) + " cannot reach all of the memory of device " + std::to_string(owner) +
             ": the driver says " + std::to_string(result) + " (STALLOC_DISABLE=1 leaves it to the driver)");
   } catch (const std::exception&) {  // the host is out of memory: the device's own fault will tell
   }
+  return false;
 }
 
 }  // namespace
@@ -150,6 +151,13 @@ bool HasAccess(int owner, int device) noexcept {
   if (process == nullptr || owner < 0) return false;
   return owner == device ||
          (AreTwoDevices(owner, device) && process->peers[owner].FlagsOf(device) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+bool GiveAccess(int owner, int device) noexcept {
+  Process* process = Serving();
+  if (process == nullptr || !AreTwoDevices(owner, device)) return false;
+  process->peers[owner].Open(device);
+  return ApplyAccess(*process, static_cast<std::size_t>(owner), device);
 }
 
 void NoteCaptureBegan() noexcept { DeviceMemory::captures_in_progress.fetch_add(1); }

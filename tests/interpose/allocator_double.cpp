@@ -102,11 +102,12 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
 
 int DeviceOf(StreamOrder) noexcept { return 0; }
 
-bool ServesSeveralDevices() noexcept { return false; }
+bool ServesAmongSeveralDevices() noexcept { return false; }
 
 int OwnerOf(CUdeviceptr, CUcontext*) noexcept { return -1; }
 
 bool HasAccess(int, int) noexcept { return true; }
+bool GiveAccess(int, int) noexcept { return true; }
 
 bool Owns(CUdeviceptr address) noexcept { return Started() && address >= kBase && address < kEnd; }
 

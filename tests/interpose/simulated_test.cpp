@@ -126,8 +126,9 @@ TEST_P(TwoDevices, HoldWithTheShim) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices,
-                         testing::Values("context", "pool", "refused", "copies", "streams", "freed", "host",
-                                         "host_refused", "host_peers"),
+                         testing::Values("context", "pool", "refused", "copies", "streams", "freed", "host", "rows",
+                                         "rows_refused", "elsewhere", "elsewhere_refused", "one_call", "host_refused",
+                                         "host_peers"),
                          [](const auto& part) { return std::string(part.param); });
 
 std::size_t CountOf(const std::string& text, const std::string& part) {

@@ -124,6 +124,31 @@ CUDA_MEMCPY3D VolumeOf(const CUDA_MEMCPY2D& rows) {
 
 CUDA_MEMCPY3D VolumeOf(const CUDA_MEMCPY3D& volume) { return volume; }
 
+// The two have the same members, apart from the contexts.
+CUDA_MEMCPY3D VolumeOf(const CUDA_MEMCPY3D_PEER& peer) {
+  CUDA_MEMCPY3D volume{};
+  volume.srcXInBytes = peer.srcXInBytes;
+  volume.srcY = peer.srcY;
+  volume.srcZ = peer.srcZ;
+  volume.srcMemoryType = peer.srcMemoryType;
+  volume.srcHost = peer.srcHost;
+  volume.srcDevice = peer.srcDevice;
+  volume.srcPitch = peer.srcPitch;
+  volume.srcHeight = peer.srcHeight;
+  volume.dstXInBytes = peer.dstXInBytes;
+  volume.dstY = peer.dstY;
+  volume.dstZ = peer.dstZ;
+  volume.dstMemoryType = peer.dstMemoryType;
+  volume.dstHost = peer.dstHost;
+  volume.dstDevice = peer.dstDevice;
+  volume.dstPitch = peer.dstPitch;
+  volume.dstHeight = peer.dstHeight;
+  volume.WidthInBytes = peer.WidthInBytes;
+  volume.Height = peer.Height;
+  volume.Depth = peer.Depth;
+  return volume;
+}
+
 // The end of a volume's copy from `offset` on. Not an array's: what is in arrays is not simulated.
 CopyEnd VolumeEnd(const Machine& machine, CUmemorytype type, const void* host, CUdeviceptr device,
                   std::uint64_t offset) {
@@ -131,27 +156,41 @@ CopyEnd VolumeEnd(const Machine& machine, CUmemorytype type, const void* host, C
   return type == CU_MEMORYTYPE_DEVICE ? DeviceEnd(device + offset) : UnifiedEnd(machine, device + offset);
 }
 
-// Row by row.
-template <typename Description>
-CUresult CopyVolume(EntryPoint entry, CUstream handle, const Description* description, bool wait) {
-  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
-    if (description == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const CUDA_MEMCPY3D copy = VolumeOf(*description);
-    if (copy.srcMemoryType == CU_MEMORYTYPE_ARRAY || copy.dstMemoryType == CU_MEMORYTYPE_ARRAY)
-      return CUDA_ERROR_NOT_SUPPORTED;
-    for (std::size_t z = 0; z < copy.Depth; ++z) {
-      for (std::size_t y = 0; y < copy.Height; ++y) {
-        const CopyEnd to =
-            VolumeEnd(call.machine, copy.dstMemoryType, copy.dstHost, copy.dstDevice,
-                      ((z + copy.dstZ) * copy.dstHeight + y + copy.dstY) * copy.dstPitch + copy.dstXInBytes);
-        const CopyEnd from =
-            VolumeEnd(call.machine, copy.srcMemoryType, copy.srcHost, copy.srcDevice,
-                      ((z + copy.srcZ) * copy.srcHeight + y + copy.srcY) * copy.srcPitch + copy.srcXInBytes);
-        const bool last = z + 1 == copy.Depth && y + 1 == copy.Height;
-        if (const CUresult error = QueueCopy(call, stream, to, from, copy.WidthInBytes, wait && last)) return error;
-      }
+// Row by row. The contexts are those that the call names for its ends, or null.
+CUresult QueueVolume(Call& call, Stream& stream, const CUDA_MEMCPY3D& copy, const Context* destination_context,
+                     const Context* source_context, bool wait) {
+  if (copy.srcMemoryType == CU_MEMORYTYPE_ARRAY || copy.dstMemoryType == CU_MEMORYTYPE_ARRAY)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  for (std::size_t z = 0; z < copy.Depth; ++z) {
+    for (std::size_t y = 0; y < copy.Height; ++y) {
+      CopyEnd to = VolumeEnd(call.machine, copy.dstMemoryType, copy.dstHost, copy.dstDevice,
+                             ((z + copy.dstZ) * copy.dstHeight + y + copy.dstY) * copy.dstPitch + copy.dstXInBytes);
+      CopyEnd from = VolumeEnd(call.machine, copy.srcMemoryType, copy.srcHost, copy.srcDevice,
+                               ((z + copy.srcZ) * copy.srcHeight + y + copy.srcY) * copy.srcPitch + copy.srcXInBytes);
+      to.context = destination_context;
+      from.context = source_context;
+      const bool last = z + 1 == copy.Depth && y + 1 == copy.Height;
+      if (const CUresult error = QueueCopy(call, stream, to, from, copy.WidthInBytes, wait && last)) return error;
     }
-    return CUDA_SUCCESS;
+  }
+  return CUDA_SUCCESS;
+}
+
+template <typename Description>
+CUresult CopyVolume(EntryPoint entry, CUstream handle, const Description* copy, bool wait) {
+  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return QueueVolume(call, stream, VolumeOf(*copy), nullptr, nullptr, wait);
+  });
+}
+
+CUresult CopyPeerVolume(EntryPoint entry, CUstream handle, const CUDA_MEMCPY3D_PEER* copy) {
+  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const std::shared_ptr<Context> to = call.machine.contexts.Find(copy->dstContext);
+    const std::shared_ptr<Context> from = call.machine.contexts.Find(copy->srcContext);
+    if (to == nullptr || from == nullptr || !to->alive || !from->alive) return CUDA_ERROR_INVALID_CONTEXT;
+    return QueueVolume(call, stream, VolumeOf(*copy), to.get(), from.get(), false);
   });
 }
 
@@ -270,6 +309,30 @@ SIMCUDA_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream hand
 
 SIMCUDA_EXPORT CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* copy, CUstream handle) {
   return CopyVolume(SIMCUDA_ENTRY(cuMemcpy3DAsync), handle, copy, false);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) {
+  return CopyPeerVolume(SIMCUDA_ENTRY(cuMemcpy3DPeer), nullptr, copy);
+}
+
+SIMCUDA_EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream handle) {
+  return CopyPeerVolume(SIMCUDA_ENTRY(cuMemcpy3DPeerAsync), handle, copy);
+}
+
+// In order, which the attributes allow; pageable memory is read while it is queued. Not on a default stream.
+SIMCUDA_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* sources, std::size_t* sizes_bytes,
+                                           std::size_t count, CUmemcpyAttributes*, std::size_t*, std::size_t,
+                                           CUstream handle) {
+  return EnterStream(SIMCUDA_ENTRY(cuMemcpyBatchAsync), handle, [&](Call& call, Stream& stream) {
+    if (handle == nullptr || destinations == nullptr || sources == nullptr || sizes_bytes == nullptr || count == 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (const CUresult error = QueueCopy(call, stream, UnifiedEnd(call.machine, destinations[i]),
+                                           UnifiedEnd(call.machine, sources[i]), sizes_bytes[i], false))
+        return error;
+    }
+    return CUDA_SUCCESS;
+  });
 }
 
 SIMCUDA_EXPORT CUresult cuMemsetD2D8(CUdeviceptr address, std::size_t pitch, unsigned char value, std::size_t width,

@@ -3,7 +3,9 @@
 // CUDA gives access in two ways: cuCtxEnablePeerAccess, by a context to everything that a peer's context allocates, and
 // cuMemPoolSetAccess, by a pool to what comes from it. A device's blocks share its pages whichever call they came from,
 // so either word opens all of them: a block can be reached from where CUDA would let it be, and sometimes from one
-// device more. Any thread. Changes are rare and take a lock of their own; what the mapping path asks takes none.
+// device more. The third way is the allocator's own: a copy that the driver makes of its own memory without any access
+// may need it of mapped pages. Any thread. Changes are rare and take a lock of their own; what the mapping path asks
+// takes none.
 #pragma once
 
 #include <cuda.h>
@@ -26,6 +28,8 @@ class PeerAccess {
   void Disable(CUdevice peer, CUcontext context);
   // The default pool's word for `peer`.
   void SetPool(CUdevice peer, CUmemAccess_flags flags);
+  // `peer` has access from now on, whatever the program enables and disables.
+  void Open(CUdevice peer);
   // `context` is about to be destroyed, and its access with it. Returns its device, or -1 if it had none.
   CUdevice Forget(CUcontext context);
 
@@ -49,6 +53,7 @@ class PeerAccess {
   std::mutex mutex_;
   std::vector<std::pair<CUdevice, CUcontext>> contexts_;
   std::array<CUmemAccess_flags, kMaxDevices> pool_{};
+  std::array<bool, kMaxDevices> opened_{};
 
   std::array<std::atomic<int>, kMaxDevices> flags_{};
   std::atomic<std::uint64_t> named_{0};  // bit k: device k

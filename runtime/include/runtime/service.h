@@ -51,8 +51,8 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept;
 // is.
 int DeviceOf(StreamOrder order) noexcept;
 
-// True once two devices of this process are served.
-bool ServesSeveralDevices() noexcept;
+// True if this process sees several devices and one of them is served: memory and who acts on it may be of two.
+bool ServesAmongSeveralDevices() noexcept;
 
 // The device whose served memory `address` lies in, and the context in which it is served; -1 if it is not served
 // memory.
@@ -96,8 +96,14 @@ void NoteContextDestroyed(CUcontext context) noexcept;
 void NotePeerAccess(int owner, int peer, CUcontext context, bool enabled) noexcept;
 void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept;
 
-// True if `device` may read and write the served memory of device `owner`: its own, or by the word of the above.
+// True if `device` may read and write the served memory of device `owner`: its own, or by the word of the above or
+// below.
 bool HasAccess(int owner, int device) noexcept;
+
+// Lets `device` read and write the served memory of device `owner` from now on: for calls that need no access to memory
+// of cuMemAlloc, and can be made of mapped memory in no other way. The hardware must be able to. Costs a driver call
+// for each page that is mapped, once; and pages mapped later are mapped for both devices. False if the driver refuses.
+bool GiveAccess(int owner, int device) noexcept;
 
 // The program has just shown a need that cannot be met in this run (program_needs.h): says so, once, with the setting
 // that helps, and keeps it for the next run.
