@@ -208,6 +208,23 @@ Instance MakeInstance(const Problem& problem) {
   return instance;
 }
 
+Instance PartOf(const Instance& whole, Slots begin, Slots end, const std::vector<std::uint32_t>& blocks,
+                std::vector<FixedSpan> fixed) {
+  Instance part;
+  part.alignment = whole.alignment;
+  part.capacity = whole.capacity;
+  part.slots = end - begin;
+  part.fixed = std::move(fixed);
+  part.blocks.reserve(blocks.size());
+  for (const std::uint32_t i : blocks) {
+    const Block& block = whole.blocks[i];
+    part.blocks.push_back({block.size, block.first - begin, block.last - begin});
+  }
+  FillLoad(part);
+  FillFloor(part);
+  return part;
+}
+
 Placement MakePlacement(const Problem& problem, std::vector<Bytes> offsets) {
   Placement placement;
   placement.offsets = std::move(offsets);

@@ -79,6 +79,11 @@ struct Instance {
 // `problem` must be well formed.
 Instance MakeInstance(const Problem& problem);
 
+// The slots [begin, end) of a straight instance with one stream, with some of its blocks, which live in no other slots,
+// and fixed blocks whose slots count from `begin`.
+Instance PartOf(const Instance& whole, Slots begin, Slots end, const std::vector<std::uint32_t>& blocks,
+                std::vector<FixedSpan> fixed);
+
 // LowerBound of the problem that the instance was made of.
 Bytes TightBound(const Problem& problem, const Instance& instance);
 

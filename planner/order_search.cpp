@@ -34,6 +34,8 @@ std::uint64_t LapScale(std::uint64_t round) { return std::uint64_t{1} << std::mi
 
 }  // namespace
 
+Fit FitOfLap(std::uint64_t number) { return kStarts[number % kLapsPerRound].fit; }
+
 OrderSearch::OrderSearch(const Instance& instance, std::uint64_t seed)
     : instance_(instance), seed_(seed), starts_(kLapsPerRound), occupancy_(instance) {}
 
@@ -105,7 +107,7 @@ std::optional<LapResult> RunLaps(std::vector<OrderSearch>& searches, const std::
       const std::scoped_lock lock(mutex);
       if (!packing || which > best.load()) continue;
       best.store(which);
-      result = {which, std::move(*packing)};
+      result = {which, std::move(*packing), search.order()};
     }
   };
   std::vector<std::jthread> threads;

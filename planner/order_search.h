@@ -26,6 +26,9 @@ namespace stalloc::planner {
 // ones, and so on.
 inline constexpr std::uint64_t kLapsPerRound = 12;
 
+// How lap `number` places blocks.
+Fit FitOfLap(std::uint64_t number);
+
 class OrderSearch {
  public:
   // `instance` must outlive this.
@@ -33,6 +36,8 @@ class OrderSearch {
 
   // Lap `number`: the first placement at or below `ceiling`. `stop` is asked before each try.
   std::optional<Packing> Run(std::uint64_t number, Bytes ceiling, const std::function<bool()>& stop);
+
+  const Order& order() const { return order_; }  // the one tried last
 
  private:
   // Places blocks in order until one reaches above the ceiling: its rank, or the order's length.
@@ -50,6 +55,7 @@ class OrderSearch {
 struct LapResult {
   std::size_t which = 0;  // of the numbers given
   Packing packing;
+  Order order;  // in which its blocks were placed
 };
 
 // Runs these laps on as many threads as there are searches, all of the same instance and seed. The first in the list

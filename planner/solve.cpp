@@ -15,6 +15,7 @@
 #include "planner/problem_check.h"
 #include "planner/stream_order.h"
 #include "planner/validate.h"
+#include "segments.h"
 
 namespace stalloc::planner {
 namespace {
@@ -24,6 +25,12 @@ using Clock = std::chrono::steady_clock;
 // Above this an exact try costs more than it is worth.
 constexpr std::size_t kMaxExactBlocks = 600;
 constexpr int kEndless = 1 << 30;
+// From so many on, time is cut into segments; from the second number on, before anything else is tried.
+constexpr std::size_t kManyBlocks = 5000;
+constexpr std::size_t kTooManyBlocks = 40000;
+// This close to the bound, as a part of it, passes over too many blocks are not worth their time any more.
+constexpr Bytes kCloseShare = 2000;
+constexpr int kIdleRoundsOfSegments = 12;
 
 class Solver {
  public:
@@ -38,11 +45,18 @@ class Solver {
     const Bytes wanted = problem.capacity_bytes == kUnlimited ? 0 : problem.capacity_bytes;
     goal_ = std::max({instance_.bound, options.good_enough_bytes, wanted});
     floor_ = instance_.bound;
+    // The check at the end takes up to twice as long as what was done so far.
+    if (options.time_limit) deadline_ = begin_ + *options.time_limit - 2 * (Clock::now() - begin_);
     has_capacity_ = wanted > 0;
   }
 
   void Run() {
+    const bool straight = problem_.period == 0 && instance_.streams == 1;
+    if (straight && instance_.size() >= kTooManyBlocks && RunSegments()) return;
     RunGreedy(instance_);
+    if (straight && instance_.size() >= kManyBlocks && instance_.size() < kTooManyBlocks && !Close() && !OutOfTime()) {
+      RunSegments();
+    }
     // Fewer constraints do not make every greedy pass better: so the plan that knows no order is tried, too.
     if (instance_.streams > 1 && !Done() && !OutOfTime()) RunGreedy(MakeInstance(HeldForAllStreams(problem_)));
     if (options_.effort <= 0) return;
@@ -63,9 +77,11 @@ class Solver {
  private:
   bool Done() const { return best_->height <= goal_ || best_->height <= floor_; }
 
+  bool Close() const { return best_->height <= std::max(goal_, floor_ + floor_ / kCloseShare); }
+
   bool OutOfTime() const {
     if (options_.stop.stop_requested()) return true;
-    return options_.time_limit && Clock::now() - begin_ > *options_.time_limit;
+    return deadline_ && Clock::now() > *deadline_;
   }
 
   void Offer(std::vector<Bytes> offsets, std::string method) {
@@ -93,12 +109,32 @@ class Solver {
       for (const OrderRule rule : kOrderRules) {
         if (best_ && (Done() || OutOfTime())) return;
         std::optional<Packing> packing =
-            PlaceInOrder(instance, MakeOrder(instance, rule), fit, best_ ? best_->height - 1 : kUnlimited, occupancy);
+            PlaceInOrder(instance, MakeOrder(instance, rule), fit, best_ ? best_->height - 1 : kUnlimited, occupancy,
+                         [this] { return best_ && OutOfTime(); });
         if (!packing) continue;
         Offer(std::move(packing->offsets),
               std::string(NameOf(rule)) + (fit == Fit::kFirst ? " first fit" : " best fit"));
       }
     }
+  }
+
+  // Whether what was found is close to the bound; rounds of laps in the highest segments do not lower it any more.
+  bool RunSegments() {
+    Segments segments(instance_, options_.seed, threads_);
+    if (segments.size() < 2) return false;
+    const Bytes low = std::max(goal_, floor_);
+    const Bytes close = std::max(low, floor_ + floor_ / kCloseShare);
+    segments.Place(close);
+    Offer(segments.offsets(), "segments");
+    for (int idle = 0; options_.effort > 0 && idle < kIdleRoundsOfSegments && !Done() && !OutOfTime(); ++idle) {
+      // Close to the bound first, then halfway to it, and less and less ambitious where that is too much.
+      const int halves = !Close() ? idle / 2 : 1 + idle / 4;
+      const Bytes above = best_->height - 1 - low;
+      const Bytes ceiling = halves == 0 ? close : low + above - (above >> halves);
+      if (segments.Lower(ceiling, [this] { return OutOfTime(); }) > 0) idle = -1;
+      Offer(segments.offsets(), "segments");
+    }
+    return Close();
   }
 
   // Looks for the goal itself first, then halves the distance between what is out of reach and what was found. Each
@@ -158,6 +194,7 @@ class Solver {
   const Clock::time_point begin_;
   const Instance instance_;
   const Bytes bound_;
+  std::optional<Clock::time_point> deadline_;
   unsigned threads_ = 1;
   Bytes goal_ = 0;   // a height that ends the search
   Bytes floor_ = 0;  // no placement is lower: the bound, or more where a search has proven it

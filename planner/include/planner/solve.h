@@ -22,7 +22,8 @@ struct SolveProgress {
 struct SolveOptions {
   // The search ends when the lower bound, the capacity (if there is one) or good_enough_bytes is met. Otherwise it goes
   // on until the deadline, or, without one, until it has not improved for as long as `effort` says. The first greedy
-  // pass is never cut short.
+  // pass is never cut short. From 40 000 requests on, it also ends where it is within 0.05 % of the bound and does not
+  // improve.
   std::optional<std::chrono::nanoseconds> time_limit{};
   std::uint64_t seed = 1;
   unsigned threads = 1;         // 0: as many as the machine has
