@@ -81,7 +81,18 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
 DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const Proposal& proposal,
                                                        std::unique_lock<ShortLock> lock, ContextOnDemand* context) {
   Claim claim;
-  const bool planned = TakeProposed(proposal, asked, &claim);
+  bool over_budget = false;
+  bool planned = TakeProposed(proposal, asked, &claim, &over_budget);
+  if (over_budget && !proposal.is_slot && plan_ && plan_->end != 0) {
+    // As much is held as the plan holds, but not in its places, and a block that is to stay would be in its way.
+    const PageNumber behind = (plan_->end + kPageGranules - 1) / kPageGranules;
+    lock.unlock();
+    if (context != nullptr) context->Enter();
+    GiveBackFrom(behind);
+    lock.lock();
+    planned = TakeProposed(proposal, asked, &claim, &over_budget);
+  }
+  if (proposal.is_slot && !planned) ++counters_.slot_busy;
   if (planned || TakeExisting(asked.granules, asked.who.effective, &claim)) {
     if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
     lock.unlock();

@@ -114,9 +114,9 @@ bool DeviceMemory::WithinLimit(PageNumber new_pages) const noexcept {
 }
 
 // A planned place is taken only if all of it is free now, and needs no waiting or may be waited for; the plan is
-// advice.
+// advice. Sets `*over_budget` where nothing is in the way but that too many pages are held already.
 bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
-                             Claim* claim) {
+                             Claim* claim, bool* over_budget) {
   Found found;
   if (place.kind == BlockPlace::Kind::kRun) {
     found.kind = Found::Kind::kRun;
@@ -154,9 +154,11 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
   if (!usable) return false;
   if (new_pages != 0) {
     const std::uint64_t used = counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes;
-    const std::uint64_t budget = std::max({plan_->budget_bytes, used, counters_.peak_live_bytes}) + kPageBytes;
-    if (!WithinLimit(new_pages) || counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes > budget)
-      return false;
+    const std::uint64_t planned = plan_ ? plan_->budget_bytes : 0;
+    const std::uint64_t budget =
+        std::min(std::max({planned, used, counters_.peak_live_bytes}) + kPageBytes, policy_.limit_bytes);
+    *over_budget = counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes > budget;
+    if (*over_budget) return false;
   }
   Take(std::move(found), granules, stream, claim);
   return true;
@@ -192,12 +194,10 @@ DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) 
   return {.place = &plan_->slots[at], .may_wait = order.waits && MayWait(), .is_slot = true};
 }
 
-bool DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim) {
+bool DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim, bool* over_budget) {
   if (proposal.place == nullptr) return false;
   const auto waits = proposal.may_wait ? MemorySearch::Waits::kYes : MemorySearch::Waits::kNo;
-  if (TakePlace(*proposal.place, asked.granules, asked.who.effective, waits, claim)) return true;
-  if (proposal.is_slot) ++counters_.slot_busy;
-  return false;
+  return TakePlace(*proposal.place, asked.granules, asked.who.effective, waits, claim, over_budget);
 }
 
 // Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came

@@ -39,7 +39,9 @@ void DeviceMemory::EvictViews() {
   for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset, pages);
 }
 
-std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
+std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, 0); }
+
+std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber from) {
   RelaxedCapture relaxed(driver_);
   FinishDeferred();
   RecordMarkers();
@@ -64,7 +66,7 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
                       [&](Run run) { rooms.push_back(run); });
     // From the top down, so that what is kept is dense.
     for (auto room = rooms.rbegin(); room != rooms.rend() && idle > keep_bytes; ++room) {
-      const PageNumber first = (room->begin + kPageGranules - 1) / kPageGranules;
+      const PageNumber first = std::max(from, (room->begin + kPageGranules - 1) / kPageGranules);
       PageNumber last = room->end / kPageGranules;
       PageNumber begin = last;
       while (begin > first && idle >= keep_bytes + kPageBytes) --begin, idle -= kPageBytes;
@@ -112,6 +114,11 @@ std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) {
                     executed ? Fence{kAbsent, 0} : Fence{});
   counters_.reserved_bytes -= given_back;
   return given_back;
+}
+
+// All idle pages at or behind `first`: it takes a synchronisation, so not a few now and a few later.
+void DeviceMemory::GiveBackFrom(PageNumber first) {
+  if (SynchroniseAll()) GiveBackIdle(0, first);
 }
 
 std::uint64_t DeviceMemory::ReleaseIdle() {

@@ -302,6 +302,28 @@ TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
 }
 
 // The handle of a destroyed stream comes back for a new one; memory freed on the old one must not look like its own.
+//  page 0 1 2 3 4 5 6 7
+//       . . . . [idle . ]     a plan of four pages, from page 0; what is held lies behind it
+TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere) {
+  auto memory = Make();
+  auto plan = PlanOf({512}, 1);
+  plan->budget_bytes = 8 * kMiB;
+  plan->end = plan->online_from = 4 * kPageGranules;
+  BlockPlace bottom;
+  bottom.kind = BlockPlace::Kind::kRun;
+  plan->persistent[PlanInForce::PersistentKey(7, 6 * kMiB)].places = {{0, bottom}};
+  plan->persistent_left = 1;
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto early = memory->Allocate(8 * kMiB, On(0), 0);
+  device_.Touch(Stream(0), early.address, 8 * kMiB, early.number);
+  ASSERT_EQ(memory->Free(early.address, On(0)), CUDA_SUCCESS);
+  const auto kept = memory->Allocate(6 * kMiB, On(0), 7);
+  EXPECT_TRUE(kept.planned);
+  EXPECT_EQ(kept.address + 8 * kMiB, early.address);
+  EXPECT_EQ(memory->Counters().reserved_bytes, 6 * kMiB) << "the idle pages behind the plan were given back";
+  EXPECT_EQ(memory->Counters().peak_reserved_bytes, 8 * kMiB);
+}
+
 TEST_F(DeviceMemoryTest, ADestroyedStreamsMemoryIsNotLostAndNotEarly) {
   auto memory = Make();
   const auto a = memory->Allocate(8 * kMiB, On(1), 0);

@@ -260,10 +260,10 @@ class DeviceMemory {
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   Proposal FromPlan(Asked* asked);
   Proposal FromSlot(std::int32_t index, Asked* asked);
-  bool TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim);
+  bool TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim, bool* over_budget);
   const BlockPlace* PersistentPlace(const Asked& asked);
   bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
-                 Claim* claim);
+                 Claim* claim, bool* over_budget);
   bool TakeWhole(Run run, StreamIndex stream) noexcept;
   std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
@@ -301,6 +301,8 @@ class DeviceMemory {
   void RecordMarker(StreamIndex stream);
   void PollMarkers();
   bool SynchroniseAll();
+  void GiveBackFrom(PageNumber first);
+  std::uint64_t GiveBackIdle(std::uint64_t keep_bytes, PageNumber from);
   void FinishDeferred();
   void EvictViews();
   CUevent NewEvent();
