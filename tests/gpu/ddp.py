@@ -1,10 +1,12 @@
-"""A small GPT-2 over several GPUs: DDP, FSDP2 (fully_shard) or a 1F1B pipeline. Started by torchrun; see run_multi.py.
+"""A small GPT-2 over several GPUs: DDP, FSDP2 (fully_shard) or a 1F1B pipeline. Started by torchrun, mpirun or
+srun; see run_multi.py.
 
 FSDP2 is the sharp one: it gathers and frees parameters on streams of its own in every layer, so memory that is reused
 before the other stream's work is done turns into NaN within a few steps. Every rank records its own losses.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -126,9 +128,42 @@ def local_tensors(module):
     return [p.to_local() if hasattr(p, "to_local") else p for p in module.parameters()]
 
 
+# What launchers call a process's rank, their number, and its rank on this host.
+LAUNCHERS = [("RANK", "WORLD_SIZE", "LOCAL_RANK")]  # torchrun
+LAUNCHERS += [tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK"))]  # Open MPI
+LAUNCHERS += [("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")]
+
+
+def place():
+    """(rank, world, local rank), by whatever launcher; torch.distributed is told what torchrun would tell it."""
+    for names in LAUNCHERS:
+        if all(name in os.environ for name in names):
+            found = [int(os.environ[name]) for name in names]
+            break
+    else:
+        raise SystemExit("ddp.py is started by torchrun, mpirun or srun")
+    for name, value in zip(LAUNCHERS[0], found):
+        os.environ[name] = str(value)
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29531")
+    return found
+
+
+def report(arguments, world):
+    """All ranks' results as one, for frameworks/run: every record is written by now."""
+    digest, times = hashlib.sha256(), []
+    for rank in range(world):
+        with open(f"{arguments.out}.{rank}.json") as file:
+            record = json.load(file)
+        digest.update(json.dumps([record["losses"], record["checksum"]]).encode())
+        times.append(record["median_step_ms"])
+    print(f"result {arguments.mode} {digest.hexdigest()[:16]}", flush=True)
+    print(f"info step_ms {max(times):.3f}", flush=True)
+
+
 def main():
     arguments = parse()
-    rank, world, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    rank, world, local = place()
     cuda = arguments.device == "cuda"
     device = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
@@ -160,6 +195,8 @@ def main():
     with open(f"{arguments.out}.{rank}.json", "w") as file:
         json.dump(record, file)
     dist.barrier()
+    if rank == 0:
+        report(arguments, world)
     dist.destroy_process_group()
     return 0
 

@@ -1,4 +1,5 @@
-"""A JAX training loop with donated buffers: Flax and Optax where they are installed, plain JAX otherwise.
+"""A JAX training loop with donated buffers: with Flax and Optax (--flax), or plain (--plain); without either, Flax and
+Optax where they are installed.
 
 Prints the losses' and parameters' exact bits. Kernels are chosen without autotuning, so that two runs are comparable.
 """
@@ -62,11 +63,11 @@ def with_flax():
 
 def main():
     try:
-        parameters, state, apply, update = with_flax()
-        print("info framework flax+optax")
+        parameters, state, apply, update = plain() if "--plain" in sys.argv else with_flax()
     except ImportError:
+        if "--flax" in sys.argv:
+            raise
         parameters, state, apply, update = plain()
-        print("info framework plain")
 
     def loss_of(p, x, y):
         log_probability = jax.nn.log_softmax(apply(p, x))

@@ -7,6 +7,7 @@ refusal and ours can be told apart from a wrong answer.
 
 import hashlib
 import os
+import statistics
 import sys
 import time
 import traceback
@@ -33,11 +34,14 @@ def small_model():
         return nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 2048), nn.GELU(), nn.Linear(2048, 10))
 
 
-def train(model, steps=30, call=None):
+def train(model, steps=30, call=None, times=None):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     generator = torch.Generator("cuda").manual_seed(3)
     call, losses = call or model, []
     for _ in range(steps):
+        if times is not None:
+            torch.cuda.synchronize()
+            times.append(time.perf_counter())
         x = torch.randn(4096, 512, generator=generator, device="cuda")
         y = torch.randint(10, (4096,), generator=generator, device="cuda")
         with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -49,20 +53,22 @@ def train(model, steps=30, call=None):
     return torch.stack(losses)
 
 
-def eager():
-    model = small_model()
-    losses = train(model)
-    torch.cuda.synchronize()
-    started = time.perf_counter()
-    train(model)
-    torch.cuda.synchronize()
-    print(f"info step_ms {(time.perf_counter() - started) * 1e3 / 30:.3f}")
+def trained(model, call=None):
+    """The bits of a training, and the median of its later steps' times."""
+    times = []
+    losses = train(model, 60, call, times)
+    later = [b - a for a, b in zip(times[20:], times[21:])]
+    print(f"info step_ms {statistics.median(later) * 1e3:.3f}")
     return bits(losses, *model.parameters())
+
+
+def eager():
+    return trained(small_model())
 
 
 def compiled():
     model = small_model()
-    return bits(train(model, call=torch.compile(model)), *model.parameters())
+    return trained(model, torch.compile(model))
 
 
 class Squares(torch.utils.data.Dataset):
@@ -316,9 +322,9 @@ def peer_copies():
     return "right" if wrong == 0 else f"wrong_{wrong}"
 
 
-EVERYDAY = [eager, record_stream, same_stream_order, empty_cache, counters, cudnn_benchmark, sdpa, cuda_graph]
-EVERYDAY += [triton_kernel, out_of_memory, threads, loader_fork, loader_spawn]
-ALL = {f.__name__: f for f in EVERYDAY + [compiled, ipc, two_devices, peer_copies]}
+EVERYDAY = [record_stream, same_stream_order, empty_cache, counters, cudnn_benchmark, sdpa, cuda_graph]
+EVERYDAY += [triton_kernel, out_of_memory, threads]
+ALL = {f.__name__: f for f in EVERYDAY + [eager, compiled, loader_fork, loader_spawn, ipc, two_devices, peer_copies]}
 
 
 def main():

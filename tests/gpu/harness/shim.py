@@ -115,6 +115,31 @@ def figures_of(stderr, statistics_path):
     live, reserved = merged.get("peak_live_bytes"), merged.get("peak_reserved_bytes")
     if live and reserved:
         merged["fragmentation"] = 1 - live / reserved
-    served = (merged.get("planned") or 0) + (merged.get("online") or 0)
-    merged["planned_share"] = (merged.get("planned") or 0) / served if served else None
+    merged["planned_share"] = _planned_share(merged)
     return merged
+
+
+def _planned_share(figures):
+    served = (figures.get("planned") or 0) + (figures.get("online") or 0)
+    return (figures.get("planned") or 0) / served if served else None
+
+
+def figures_of_all(stderr, statistics_paths):
+    """The figures of all processes of a program, one statistics file each: counts and bytes added up; of fragmentation
+    the worst, among processes that held at least a tenth of what the largest did. Without files, those of figures_of."""
+    found = [figures for figures in map(read_statistics, statistics_paths) if figures]
+    if not found:
+        return figures_of(stderr, None)
+    together = {"warnings": other_lines(stderr)[:6], "processes": len(found)}
+    for key in ("planned", "online", "planned_bytes", "online_bytes", "map_calls", *_PROCESS):
+        values = [figures[key] for figures in found if figures.get(key) is not None]
+        together[key] = sum(values) if values else None
+    largest = max(figures.get("peak_reserved_bytes") or 0 for figures in found)
+    worst = []
+    for figures in found:
+        live, reserved = figures.get("peak_live_bytes"), figures.get("peak_reserved_bytes")
+        if live and reserved and reserved * 10 >= largest:
+            worst.append(1 - live / reserved)
+    together["fragmentation"] = max(worst) if worst else None
+    together["planned_share"] = _planned_share(together)
+    return together
