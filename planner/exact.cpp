@@ -54,6 +54,7 @@ class Search {
   // it would lie on and that has little room to spare. kClosed: it may not be placed next.
   std::uint64_t Branches(Index i) const {
     std::uint64_t fewest = instance_.size() + strategy_.spare_penalty;
+    if (skyline_.Undercut(i)) return kClosed;
     const Bytes offset = skyline_.Support(i);
     const Block& block = instance_.blocks[i];
     for (Slots t = block.first;; t = t + 1 == instance_.slots ? 0 : t + 1) {
@@ -123,14 +124,14 @@ class Search {
   // Cuts the blocks, sorted by first slot, where none of them crosses from one slot to the next.
   bool SolveParts(const std::vector<Index>& blocks) {
     std::vector<std::vector<Index>> parts;
-    if (std::any_of(blocks.begin(), blocks.end(), [&](Index i) { return instance_.blocks[i].Wraps(); })) {
+    if (std::any_of(blocks.begin(), blocks.end(), [&](Index i) { return skyline_.Extent(i).Wraps(); })) {
       parts.push_back(blocks);
     } else {
       Slots reach = -1;
       for (const Index i : blocks) {
         if (instance_.blocks[i].first > reach) parts.emplace_back();
         parts.back().push_back(i);
-        reach = std::max(reach, instance_.blocks[i].last);
+        reach = std::max(reach, skyline_.Extent(i).last);
       }
     }
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });

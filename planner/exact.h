@@ -6,9 +6,10 @@
 //   - of blocks that live alike, the larger one lies below where they touch, and equal ones are tried once;
 //   - where no block left crosses from one slot to the next, the two sides are searched apart.
 // Pushing down lowers the sum of size x offset and exchanging neighbours that live alike keeps it, so the rules
-// together lose nothing.
+// together lose nothing. None of this asks why two blocks may not share bytes, so an order between streams, by which
+// blocks may exclude each other that share no slot, changes only which ones do.
 //
-// Private to planner/; one thread at a time. Instances with fixed blocks or an order between streams are not for it.
+// Private to planner/; one thread at a time. Instances with fixed blocks are not for it: blocks rest on blocks alone.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,7 @@ Skyline::Skyline(const Instance& instance, Bytes ceiling) : instance_(instance),
   queued_.assign(instance.slots, false);
   in_crowded_.assign(instance.slots, false);
   top_of_class_.assign(n, 0);
+  for (Index i = 0; i < n; ++i) extent_.push_back(instance.Extent(i));
   for (Index i = 0; i < n; ++i) {
     ForSlots(i, [&](Slots t) { at_[t].push_back(i); });
     ForCrossings(i, [&](Slots t) { ++crossing_[t]; });
@@ -26,24 +27,31 @@ Skyline::Skyline(const Instance& instance, Bytes ceiling) : instance_(instance),
   view_.resize(instance.slots);
   for (const Block& block : instance.blocks) unit_ = std::gcd(unit_, block.size);
   neighbours_.resize(n);
+  beyond_.resize(n);
   for (Index i = 0; i < n; ++i) {
     for (Index k = 0; k < n; ++k) {
-      if (i != k && Meet(instance.blocks[i], instance.blocks[k])) neighbours_[i].push_back(k);
+      if (i == k || !Exclude(instance, i, k)) continue;
+      neighbours_[i].push_back(k);
+      if (!Meet(instance.blocks[i], instance.blocks[k])) beyond_[i].push_back(k);
     }
   }
   FindClasses();
 }
 
-// Blocks with the same lifetime make a class.
+// Blocks with the same lifetime, on the same stream and as long reusable by each make a class.
 void Skyline::FindClasses() {
   class_.resize(instance_.size());
-  std::vector<Index> order(instance_.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto life = [&](Index i) { return std::pair(instance_.blocks[i].first, instance_.blocks[i].last); };
-  std::sort(order.begin(), order.end(),
-            [&](Index a, Index b) { return std::pair(life(a), a) < std::pair(life(b), b); });
-  for (std::size_t r = 0; r < order.size(); ++r) {
-    class_[order[r]] = r > 0 && life(order[r]) == life(order[r - 1]) ? class_[order[r - 1]] : order[r];
+  std::vector<std::pair<std::vector<Slots>, Index>> lives;
+  for (Index i = 0; i < instance_.size(); ++i) {
+    const Block& block = instance_.blocks[i];
+    std::vector<Slots> life{block.first, block.last, static_cast<Slots>(instance_.StreamOf(i))};
+    for (std::uint32_t q = 0; q < instance_.streams; ++q) life.push_back(instance_.Reach(i, q));
+    lives.emplace_back(std::move(life), i);
+  }
+  std::sort(lives.begin(), lives.end());
+  for (std::size_t r = 0; r < lives.size(); ++r) {
+    const bool alike = r > 0 && lives[r].first == lives[r - 1].first;
+    class_[lives[r].second] = alike ? class_[lives[r - 1].second] : lives[r].second;
   }
 }
 
@@ -233,6 +241,12 @@ bool Skyline::Refuse(Index i, const std::vector<Index>& part) {
     if (alike && lowest_[other] < above) RaiseLowest(other, above);
   }
   return Propagate();
+}
+
+bool Skyline::Undercut(Index i) const {
+  return std::any_of(beyond_[i].begin(), beyond_[i].end(), [&](Index other) {
+    return !placed_[other] && support_[other] + instance_.blocks[other].size <= support_[i];
+  });
 }
 
 bool Skyline::OutOfOrder(Index i) const {

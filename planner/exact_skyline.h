@@ -9,7 +9,10 @@
 //   - a block that does not fit below certain others of its slot comes after one of them, as jobs on a machine;
 //   - a block refused at its support rests on one that is left, and so on or above the lowest top of those.
 //
-// Private to planner/; one thread at a time. Instances with fixed blocks or an order between streams are not for it.
+// With an order between streams, blocks may exclude each other though they share no slot. What follows from slots still
+// holds, for all blocks of a slot exclude each other; supports and what a refused block can rest on go by exclusion.
+//
+// Private to planner/; one thread at a time. Instances with fixed blocks are not for it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +40,7 @@ class Skyline {
   bool Begin();
   // Puts i on its support. *splits: in some slot no block left crosses to the next any more.
   bool Place(Index i, bool* splits);
-  // i, and what is like it, does not lie on its support. `part` holds at least the blocks left that meet i.
+  // i, and what is like it, does not lie on its support. `part` holds at least the blocks left that i excludes.
   bool Refuse(Index i, const std::vector<Index>& part);
   // Lifts what was refused to where it can rest on something left. `part` as above.
   bool LiftRefused(const std::vector<Index>& part);
@@ -50,6 +53,9 @@ class Skyline {
   bool Refused(Index i) const { return lowest_[i] != support_[i]; }
   // Whether i would lie on a smaller block of the same lifetime: the two belong the other way round.
   bool OutOfOrder(Index i) const;
+  // Whether a block left that shares no slot with i, but excludes it, could still come to lie below it.
+  bool Undercut(Index i) const;
+  const Block& Extent(Index i) const { return extent_[i]; }
   const View& At(Slots t) const { return view_[t]; }
   Bytes Left(Slots t) const { return left_[t]; }  // bytes of the blocks left in a slot
   const std::vector<Bytes>& Offsets() const { return support_; }
@@ -78,10 +84,10 @@ class Skyline {
     }
   }
 
-  // Slots t such that the block lives in t and in the next one.
+  // Slots t such that the block reaches from t into the next one.
   template <typename Visit>
   void ForCrossings(Index i, Visit visit) const {
-    const Block& block = instance_.blocks[i];
+    const Block& block = extent_[i];
     for (Slots t = block.first; t != block.last; t = t + 1 == instance_.slots ? 0 : t + 1) visit(t);
   }
 
@@ -97,16 +103,18 @@ class Skyline {
   const Bytes ceiling_;
   Bytes unit_ = 0;  // every offset is a multiple of it: the greatest common divisor of the sizes
 
-  std::vector<Index> class_;         // of the same lifetime: the index of its first block
+  std::vector<Block> extent_;        // see Instance::Extent
+  std::vector<Index> class_;         // of those that exclude the same blocks and each other: its first block
   std::vector<Index> top_of_class_;  // the block of the class placed last, plus one
   std::vector<Bytes> support_;
   std::vector<Bytes> lowest_;  // of a block left: no placement of the branch has it lower; >= support_
   std::vector<char> placed_;
-  std::vector<std::vector<Index>> neighbours_;  // per block: those that live together with it
+  std::vector<std::vector<Index>> neighbours_;  // per block: those that it excludes
+  std::vector<std::vector<Index>> beyond_;      // per block: those of them that share no slot with it
 
   std::vector<View> view_;              // per slot
   std::vector<Bytes> left_;             // per slot: bytes of blocks left
-  std::vector<std::int32_t> crossing_;  // per slot: blocks left that live in the next one, too
+  std::vector<std::int32_t> crossing_;  // per slot: blocks left that reach into the next one
   std::vector<std::vector<Index>> at_;  // per slot: blocks, those left first
   std::vector<std::size_t> left_in_slot_;
 

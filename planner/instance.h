@@ -65,6 +65,16 @@ struct Instance {
     return block.Wraps() ? slots - block.first + block.last + 1 : block.last - block.first + 1;
   }
 
+  // The block as long as it reaches for any stream.
+  Block Extent(std::uint32_t block) const {
+    Block extent = blocks[block];
+    for (std::uint32_t q = 0; q < streams; ++q) {
+      const Block as_seen{extent.size, extent.first, Reach(block, q)};
+      if (Length(as_seen) > Length(extent)) extent = as_seen;
+    }
+    return extent;
+  }
+
   template <typename Visit>  // Visit(first, last) for each of the one or two straight pieces of [first, last]
   void ForPieces(Slots first, Slots last, Visit visit) const {
     if (first <= last) {
@@ -94,6 +104,12 @@ inline bool Meet(const Block& a, const Block& b) {
   if (!wraps_a && !wraps_b) return a.first <= b.last && b.first <= a.last;
   if (wraps_a && wraps_b) return true;
   return wraps_a ? (b.first <= a.last || b.last >= a.first) : (a.first <= b.last || a.last >= b.first);
+}
+
+// Whether two blocks may not share bytes: they live together, or one reaches into the other's life.
+inline bool Exclude(const Instance& instance, std::uint32_t a, std::uint32_t b) {
+  return Meet({0, instance.blocks[a].first, instance.Reach(a, instance.StreamOf(b))},
+              {0, instance.blocks[b].first, instance.Reach(b, instance.StreamOf(a))});
 }
 
 // Offsets of all blocks -> what the caller gets: the height counts sizes as requested.

@@ -61,7 +61,7 @@ class Solver {
     if (instance_.streams > 1 && !Done() && !OutOfTime()) RunGreedy(MakeInstance(HeldForAllStreams(problem_)));
     if (options_.effort <= 0) return;
     // With a deadline the search goes on until then, otherwise for as long as effort says.
-    const bool exact = instance_.fixed.empty() && instance_.streams == 1 && instance_.size() <= kMaxExactBlocks;
+    const bool exact = instance_.fixed.empty() && instance_.size() <= kMaxExactBlocks;
     const auto rounds = [&](double count) {
       return options_.time_limit ? kEndless : std::max(1, static_cast<int>(count * options_.effort));
     };

@@ -4,9 +4,14 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
+#include <vector>
 
+#include "exact.h"
+#include "instance.h"
+#include "orders.h"
 #include "planner/lower_bound.h"
 #include "planner/page_plan.h"
 #include "planner/problem_check.h"
@@ -182,7 +187,36 @@ TEST(StreamOrder, FindsTheBestOfAllOrdersForFewRequests) {
     shape.max_size = 6;
     shape.horizon = 8;
     const Problem problem = *AnyProblem(shape);
-    RC_ASSERT(Solve(problem).placement.height_bytes == LowestHeight(problem));
+    const Solution solution = Solve(problem);
+    RC_ASSERT(solution.placement.height_bytes == LowestHeight(problem));
+    RC_ASSERT(!problem.fixed.empty() || solution.status == Solution::Status::kOptimal);
+  }));
+}
+
+// Whatever is placed next where there is a choice: the lowest height is found, and below it nothing.
+TEST(StreamOrder, ExactSearchEqualsBruteForce) {
+  EXPECT_TRUE(rc::check([] {
+    ProblemShape shape = AnyShape();
+    shape.min_requests = 1;
+    shape.max_requests = 8;
+    shape.fixed = shape.aligned = false;
+    shape.max_size = *rc::gen::element<Bytes>(2, 6);
+    shape.horizon = *rc::gen::element<Time>(8, 16);
+    const Problem problem = *AnyProblem(shape);
+    const Bytes lowest = LowestHeight(problem);
+    const Instance instance = MakeInstance(problem);
+    ExactStrategy strategy;
+    strategy.first = *rc::gen::element(ExactStrategy::First::kFewestBranches, ExactStrategy::First::kLowest,
+                                       ExactStrategy::First::kPreferredOfLowest);
+    strategy.spare_penalty = *rc::gen::element<std::uint64_t>(0, 4, 1000);
+    strategy.preference = MakeOrder(
+        instance, *rc::gen::elementOf(std::vector<OrderRule>(std::begin(kOrderRules), std::end(kOrderRules))));
+    const auto never = [] { return false; };
+    const ExactResult found = SearchExactly(instance, lowest, strategy, 1 << 20, never);
+    RC_ASSERT(found.kind == ExactResult::Kind::kFound);
+    RC_ASSERT(FindViolation(problem, MakePlacement(problem, found.offsets)) == std::nullopt);
+    RC_ASSERT(MakePlacement(problem, found.offsets).height_bytes == lowest);
+    RC_ASSERT(SearchExactly(instance, lowest - 1, strategy, 1 << 20, never).kind == ExactResult::Kind::kNone);
   }));
 }
 
