@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "slot_pieces.h"
 
@@ -63,8 +62,8 @@ bool HasSeveralStreams(const Problem& problem) {
   return std::any_of(problem.requests.begin(), problem.requests.end(), other);
 }
 
-std::uint64_t CountWaits(const Problem& problem, const std::vector<Slot>& slots) {
-  if (!HasSeveralStreams(problem)) return 0;
+std::vector<SlotWait> WaitsOf(const Problem& problem, const std::vector<Slot>& slots) {
+  if (!HasSeveralStreams(problem)) return {};
   const std::vector<Request>& requests = problem.requests;
   const auto begin_of = [&](std::uint32_t i) { return OnCircle(requests[i].begin, problem.period); };
   std::vector<std::uint32_t> order(requests.size());
@@ -80,23 +79,33 @@ std::uint64_t CountWaits(const Problem& problem, const std::vector<Slot>& slots)
     return now < user.since + (free - before.begin);
   };
 
+  const auto freed = [&](const LastUsers::User& user) {
+    return user.since + (requests[user.request].end - requests[user.request].begin);
+  };
+
   LastUsers users;
-  std::uint64_t waits = 0;
+  std::vector<SlotWait> waits;
   const int rounds = problem.period > 0 ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
-    waits = 0;
+    waits.clear();
     for (const std::uint32_t i : order) {
       const Time now = begin_of(i) + round * problem.period;
-      std::set<std::uint32_t> streams;
+      std::map<std::uint32_t, LastUsers::User> last;  // by stream: what is freed on it last, of all that is taken
       ForPieces(slots[i], requests[i].size_bytes, [&](Bytes begin, Bytes end) {
         users.Take(begin, end, {i, now}, [&](const LastUsers::User& user) {
-          if (must_wait(user, i, now)) streams.insert(requests[user.request].stream);
+          if (!must_wait(user, i, now)) return;
+          const auto [at, fresh] = last.try_emplace(requests[user.request].stream, user);
+          if (!fresh && freed(user) > freed(at->second)) at->second = user;
         });
       });
-      waits += streams.size();
+      for (const auto& [stream, user] : last) waits.push_back({i, user.request});
     }
   }
   return waits;
+}
+
+std::uint64_t CountWaits(const Problem& problem, const std::vector<Slot>& slots) {
+  return WaitsOf(problem, slots).size();
 }
 
 Problem WithWaitsFrom(const Problem& problem, Bytes from_bytes) {

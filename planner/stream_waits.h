@@ -6,11 +6,11 @@
 
 #include "planner/model.h"
 #include "planner/plan.h"
+#include "planner/plan_front.h"
 
 namespace stalloc::planner {
 
-// See PlanMerits::waits. Only who used a byte last counts: whoever did so is ordered behind all users before. On a
-// circle, one iteration is counted that follows another.
+// How many WaitsOf finds: see PlanMerits::waits.
 std::uint64_t CountWaits(const Problem& problem, const std::vector<Slot>& slots);
 
 // Whether the requests are on more than one stream, so that there can be waits at all.

@@ -114,6 +114,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
   EvictViews();
   for (const bool frugal : {false, true}) {
     // The driver refused: let all work finish, so that everything free is usable, and hold as little as possible.
+    if (frugal) NoteRefused(kPageBytes);
     if (frugal && !SynchroniseAll()) break;
     Claim claim;
     {
@@ -127,6 +128,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
     if (result == CUDA_SUCCESS) return PublishClaim(asked, claim, false);
     UndoClaim(claim, asked.who.effective);
   }
+  NoteRefused(asked.size_bytes);
   std::lock_guard lock(mutex_);
   ++counters_.out_of_memory;
   return {.result = CUDA_ERROR_OUT_OF_MEMORY};

@@ -134,7 +134,12 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
     }
   }
   std::lock_guard lock(mutex_);
-  if (next_plan_) retired_plans_.push_back(std::move(next_plan_));
+  if (next_plan_) {
+    Pin(*next_plan_, false);
+    if (plan_) Pin(*plan_, true);
+    if (plan) Pin(*plan, true);
+    retired_plans_.push_back(std::move(next_plan_));
+  }
   if (plan) {
     if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), next_number_);
     ++counters_.plans_installed;
@@ -158,18 +163,21 @@ void DeviceMemory::NoteIteration() noexcept {
                        plan_->slots.size());
 }
 
+// Under the lock. Views that a plan has slots in are kept as they are.
+void DeviceMemory::Pin(const PlanInForce& plan, bool pinned) {
+  for (const BlockPlace& slot : plan.slots)
+    if (slot.view != kNoView) (*views_)[slot.view].pinned = pinned;
+}
+
 // Under the lock.
 void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
   if (plan_) {
-    for (const BlockPlace& slot : plan_->slots)
-      if (slot.view != kNoView) (*views_)[slot.view].pinned = false;
+    Pin(*plan_, false);
     retired_plans_.push_back(std::move(plan_));
   }
   plan_ = std::move(plan);
   iterations_seen_ = 0;
-  if (plan_)
-    for (const BlockPlace& slot : plan_->slots)
-      if (slot.view != kNoView) (*views_)[slot.view].pinned = true;
+  if (plan_) Pin(*plan_, true);
   plan_hint_.store(plan_.get(), std::memory_order_release);
 }
 

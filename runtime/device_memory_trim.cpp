@@ -15,6 +15,24 @@ namespace {
 // Aliases kept for views that nothing lives in: beyond this many pages the least recently used are unmapped.
 constexpr std::uint64_t kMaxViewPages = std::uint64_t{1} << 18;
 
+// Pages [first, last).
+struct PageRun {
+  PageNumber first, last;
+};
+
+// The parts of `room` in which none of the plans has a slot.
+void AppendUntouched(PageRun room, const PlanInForce* plan, const PlanInForce* next, std::vector<PageRun>* parts) {
+  const auto touches = [](const PlanInForce* by, PageNumber page) {
+    return by != nullptr && page < by->touched.size() && by->touched[page];
+  };
+  PageNumber begin = room.first;
+  for (PageNumber page = room.first; page <= room.last; ++page) {
+    if (page < room.last && !touches(plan, page) && !touches(next, page)) continue;
+    if (begin < page) parts->push_back({begin, page});
+    begin = page + 1;
+  }
+}
+
 }  // namespace
 
 void DeviceMemory::EvictViews() {
@@ -39,15 +57,16 @@ void DeviceMemory::EvictViews() {
   for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset, pages);
 }
 
-std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, 0); }
+std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, 0, Spare::kNothing); }
 
-std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber from) {
+std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber from, Spare spare) {
   RelaxedCapture relaxed(driver_);
   FinishDeferred();
   RecordMarkers();
   struct Rooms {
     PageNumber first, count;
   };
+  const bool wait = spare == Spare::kPlanned;
   struct View {
     std::size_t offset_bytes;
     std::vector<PageNumber> pages;
@@ -61,13 +80,21 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber fr
     Sweep();
     std::uint64_t idle = counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
     if (idle <= keep_bytes) return 0;
-    std::vector<Run> rooms;
-    space_->VisitRuns([&](Run, Fence fence) { return search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo); },
-                      [&](Run run) { rooms.push_back(run); });
+    std::vector<PageRun> rooms;
+    space_->VisitRuns(
+        [&](Run, Fence fence) { return search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo); },
+        [&](Run run) {
+          const PageRun whole = {(run.begin + kPageGranules - 1) / kPageGranules, run.end / kPageGranules};
+          if (spare == Spare::kNothing) {
+            rooms.push_back(whole);
+          } else {
+            AppendUntouched(whole, plan_.get(), next_plan_.get(), &rooms);
+          }
+        });
     // From the top down, so that what is kept is dense.
     for (auto room = rooms.rbegin(); room != rooms.rend() && idle > keep_bytes; ++room) {
-      const PageNumber first = std::max(from, (room->begin + kPageGranules - 1) / kPageGranules);
-      PageNumber last = room->end / kPageGranules;
+      const PageNumber first = std::max(from, room->first);
+      const PageNumber last = room->last;
       PageNumber begin = last;
       while (begin > first && idle >= keep_bytes + kPageBytes) --begin, idle -= kPageBytes;
       if (begin >= last) continue;
@@ -77,9 +104,11 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber fr
       if (held) continue;
       for (const ViewIndex view : views_->Mapping(begin, last - begin)) {
         dropped.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages, (*views_)[view].head});
-        if (plan_)
-          for (BlockPlace& slot : plan_->slots)
+        for (PlanInForce* plan : {plan_.get(), next_plan_.get()}) {
+          if (plan == nullptr) continue;
+          for (BlockPlace& slot : plan->slots)
             if (slot.view == view) slot.view = kNoView;  // mapped again when it is next asked for
+        }
         views_->Drop(view);
       }
       space_->Claim({begin * kPageGranules, last * kPageGranules});
@@ -89,10 +118,10 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber fr
     if (!multi_stream_ && first_stream_ != kNoStream) sole = streams_.HandleOf(first_stream_);
   }
   if (taken.empty()) return 0;
-  bool executed = !sole || (!Captures(driver_, *sole) && driver_.cuStreamQuery(*sole) == CUDA_SUCCESS);
+  bool executed = !sole || (!wait && !Captures(driver_, *sole) && driver_.cuStreamQuery(*sole) == CUDA_SUCCESS);
   // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
   // it.
-  if (!dropped.empty()) executed = SynchroniseAll();
+  if (!dropped.empty() || (wait && !executed)) executed = SynchroniseAll();
   std::uint64_t given_back = 0;
   if (executed) {
     for (const View& view : dropped) pages_.UnmapView(view.offset_bytes, view.pages.size());
@@ -118,12 +147,37 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber fr
 
 // All idle pages at or behind `first`: it takes a synchronisation, so not a few now and a few later.
 void DeviceMemory::GiveBackFrom(PageNumber first) {
-  if (SynchroniseAll()) GiveBackIdle(0, first);
+  if (SynchroniseAll()) GiveBackIdle(0, first, Spare::kNothing);
 }
 
 std::uint64_t DeviceMemory::ReleaseIdle() {
   SynchroniseAll();
   return Trim(0);
+}
+
+std::uint64_t DeviceMemory::ReleaseUnplanned() {
+  {
+    std::lock_guard lock(mutex_);
+    for (const PlanInForce* plan : {plan_.get(), next_plan_.get()})
+      if (plan != nullptr && plan->persistent_left.load(std::memory_order_relaxed) != 0) return 0;
+  }
+  return GiveBackIdle(0, 0, Spare::kPlanned);
+}
+
+std::optional<DeviceMemory::Room> DeviceMemory::TakeRoom() {
+  RelaxedCapture relaxed(driver_);
+  std::size_t free_bytes = 0;
+  std::size_t device_bytes = 0;
+  if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return std::nullopt;
+  const std::uint64_t refused_bytes = refused_bytes_.exchange(0, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  return Room{counters_.reserved_bytes, free_bytes, device_bytes, policy_.limit_bytes, refused_bytes};
+}
+
+void DeviceMemory::NoteRefused(std::uint64_t bytes) noexcept {
+  std::uint64_t known = refused_bytes_.load(std::memory_order_relaxed);
+  while (known < bytes && !refused_bytes_.compare_exchange_weak(known, bytes, std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace stalloc::runtime

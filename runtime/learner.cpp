@@ -25,7 +25,7 @@ constexpr int kTrialWindows = 6;
 constexpr double kWorthwhile = 0.7;
 
 // A settled plan is checked at least this many requests apart; when this many checks in a row find less than kPoor of
-// the requests known, the program has changed and is watched again.
+// the requests known, or that many of them find their slot taken, the program has changed and is watched again.
 constexpr std::uint64_t kCheckRequests = 2000;
 constexpr double kPoor = 0.6;
 constexpr int kPoorChecks = 3;
@@ -37,7 +37,8 @@ constexpr int kUnplannable = 4;
 
 }  // namespace
 
-Learner::Learner(DeviceMemory& memory, Options options) : memory_(memory), options_(std::move(options)) {
+Learner::Learner(DeviceMemory& memory, Options options)
+    : memory_(memory), options_(std::move(options)), chooser_(memory) {
   finder_.emplace();
   if (options_.planning) memory_.SetObserving(true);
   if (!options_.planning) status_.state = PlanStatus::State::kOff;
@@ -70,10 +71,10 @@ std::optional<std::string> Learner::StartFrom(const planner::Plan& plan) {
   return std::nullopt;
 }
 
-bool Learner::Step() {
+bool Learner::Step(PlanChooser::Clock::time_point now) {
   if (!options_.planning) return false;
   if (memory_.observing()) return Watch();
-  Check();
+  Check(now);
   return false;
 }
 
@@ -163,6 +164,12 @@ bool Learner::Judge() {
 
 void Learner::Settle() {
   Tell([](PlanStatus& status) { status.state = PlanStatus::State::kSettled; });
+  // What was seen of the plan at work says what others could be in its place.
+  if (doing_well_) {
+    const std::optional<Pattern> pattern = finder_->Find();
+    if (pattern && Credible(*pattern) && Plannable(*pattern))
+      chooser_.Begin(TaskOf({*pattern, blocks_, order_, memory_}));
+  }
   memory_.SetObserving(false);
   BeginWindow();
   Forget();
@@ -204,6 +211,7 @@ bool Learner::Adopt(const Pattern& pattern) {
     LogWarn("a plan could not be put in force: its views could not be mapped");
     return false;
   }
+  chooser_.Forget();
   BeginTrial(pattern.period, pattern.requests.size());
   awaiting_ = true;
   Tell([&](PlanStatus& status) {
@@ -212,7 +220,8 @@ bool Learner::Adopt(const Pattern& pattern) {
               .method = made.method,
               .period = pattern.period,
               .requests = pattern.requests.size(),
-              .planned_requests = made.planned_requests};
+              .planned_requests = made.planned_requests,
+              .pressure_switches = status.pressure_switches};
   });
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + made.report);
   if (!options_.plan_path.empty()) {
@@ -251,9 +260,21 @@ Learner::Counts Learner::Window() const {
           now.planned - window_start_.planned};
 }
 
+// Another plan may have to take over because memory is short.
+void Learner::LookAtMemory(PlanChooser::Clock::time_point now) {
+  const std::optional<std::string> method = chooser_.Look(now);
+  if (!method && chooser_.choices() == told_choices_) return;
+  told_choices_ = chooser_.choices();
+  Tell([&](PlanStatus& status) {
+    status.choices = chooser_.choices();
+    status.pressure_switches = chooser_.switches();
+    if (method) status.method = *method;
+  });
+}
+
 // While nothing is put down. If the program no longer does what was planned, it is watched again; the plan stays until
 // there is a better one.
-void Learner::Check() {
+void Learner::Check(PlanChooser::Clock::time_point now) {
   if (pattern_requests_ == 0) {
     if (Now().requests >= resume_at_) {
       memory_.SetObserving(true);
@@ -261,13 +282,17 @@ void Learner::Check() {
     }
     return;
   }
+  LookAtMemory(now);
   const Counts window = Window();
   if (window.requests < std::max(kCheckRequests, pattern_requests_)) return;
   BeginWindow();
-  poor_checks_ =
-      static_cast<double>(window.matched) >= kPoor * static_cast<double>(window.requests) ? 0 : poor_checks_ + 1;
+  const auto requests = static_cast<double>(window.requests);
+  const bool poor = static_cast<double>(window.matched) < kPoor * requests ||
+                    static_cast<double>(window.busy) > (1 - kPoor) * requests;
+  poor_checks_ = poor ? poor_checks_ + 1 : 0;
   if (poor_checks_ < kPoorChecks) return;
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": the program has changed; watching it again");
+  chooser_.Forget();
   BeginTrial(period_, pattern_requests_);
   doing_well_ = false;
   memory_.SetObserving(true);

@@ -28,12 +28,14 @@ void LearningThread::Add(Learner* learner, CUcontext context) {
 void LearningThread::Remove(Learner* learner) {
   std::unique_lock lock(mutex_);
   std::erase_if(entries_, [&](const Entry& entry) { return entry.learner == learner; });
+  learner->End();
   wake_.wait_for(lock, std::chrono::seconds(2), [&] { return !stepping_; });
 }
 
 void LearningThread::Stop() {
   std::unique_lock lock(mutex_);
   stop_ = true;
+  for (const Entry& entry : entries_) entry.learner->End();
   wake_.notify_all();
   // A planning run has a deadline; a driver that no longer answers must not hold up the program's exit for ever.
   wake_.wait_for(lock, std::chrono::seconds(2), [&] { return !stepping_; });

@@ -14,85 +14,8 @@ namespace stalloc::runtime {
 namespace {
 
 using planner::Bytes;
-using planner::FixedBlock;
-using planner::Problem;
-using planner::Time;
-
-Bytes RoundUp(Bytes bytes) { return Bytes{GranulesOf(bytes)} * kGranuleBytes; }
 
 Granule PageAfter(Granule at) { return (at + kPageGranules - 1) / kPageGranules * kPageGranules; }
-
-bool Plannable(const PatternRequest& request) {
-  return !request.size_varies && !request.persists && request.size_bytes != 0;
-}
-
-// The pattern's plannable requests as a planning problem on a circle; `members` says which ones they are.
-Problem ProblemOf(const Pattern& pattern, std::vector<std::size_t>* members) {
-  Problem problem;
-  problem.period = pattern.period;
-  problem.alignment_bytes = kGranuleBytes;
-  for (std::size_t i = 0; i < pattern.requests.size(); ++i) {
-    const PatternRequest& r = pattern.requests[i];
-    // A block that lives longer than an iteration has company of its own kind: it has no one place.
-    if (!Plannable(r) || r.end - r.begin > pattern.period) continue;
-    problem.requests.push_back({RoundUp(r.size_bytes), r.begin, r.end, r.stream});
-    members->push_back(i);
-  }
-  return problem;
-}
-
-void AppendRuns(const BlockPlace& place, Bytes size_bytes, std::vector<FixedBlock>* runs) {
-  const Granule granules = GranulesOf(size_bytes);
-  if (place.kind == BlockPlace::Kind::kRun) {
-    runs->push_back({Bytes{place.begin} * kGranuleBytes, Bytes{granules} * kGranuleBytes});
-    return;
-  }
-  for (std::size_t k = 0; k < place.pages.size(); ++k) {
-    const Run run = GranulesInPage(place.pages[k], k, place.begin, granules);
-    runs->push_back({Bytes{run.begin} * kGranuleBytes, Bytes{run.length()} * kGranuleBytes});
-  }
-}
-
-// The places at which the example iteration's blocks were served online: a plan that is known to fit what is held.
-BlockPlace ObservedPlace(const SeenBlocks::Block& block, const DeviceMemory& memory) {
-  BlockPlace place;
-  if (block.view == kNoView) {
-    place.kind = BlockPlace::Kind::kRun;
-    place.begin = block.begin;
-    return place;
-  }
-  place.kind = BlockPlace::Kind::kPages;
-  place.begin = block.begin;
-  place.pages = memory.PagesOfView(block.view);
-  place.pages.resize(PagesUnder(place.begin, GranulesOf(block.size_bytes)));  // a view may be longer than its block
-  return place;
-}
-
-planner::Slot SlotOf(const BlockPlace& place) {
-  planner::Slot slot;
-  if (place.kind == BlockPlace::Kind::kRun) {
-    slot.kind = planner::Slot::Kind::kRun;
-    slot.offset_bytes = Bytes{place.begin} * kGranuleBytes;
-  } else if (place.kind == BlockPlace::Kind::kPages) {
-    slot.kind = planner::Slot::Kind::kPaged;
-    slot.offset_bytes = Bytes{place.begin} * kGranuleBytes;
-    slot.pages = place.pages;
-  }
-  return slot;
-}
-
-BlockPlace PlaceOf(const planner::Slot& slot) {
-  BlockPlace place;
-  if (slot.kind == planner::Slot::Kind::kRun) {
-    place.kind = BlockPlace::Kind::kRun;
-    place.begin = static_cast<Granule>(slot.offset_bytes / kGranuleBytes);
-  } else if (slot.kind == planner::Slot::Kind::kPaged) {
-    place.kind = BlockPlace::Kind::kPages;
-    place.begin = static_cast<Granule>(slot.offset_bytes / kGranuleBytes);
-    place.pages = slot.pages;
-  }
-  return place;
-}
 
 bool HasUnplanned(const Pattern& pattern) {
   return std::any_of(pattern.requests.begin(), pattern.requests.end(),
@@ -110,19 +33,16 @@ planner::PlannedRequest PlannedOf(const PatternRequest& r) {
   return planned;
 }
 
-// What was there before the iteration and still is, or was made in it to stay: it cannot move. By allocation number.
-std::vector<DeviceMemory::LiveBlock> PersistentBlocks(const Pattern& pattern, const DeviceMemory& memory) {
-  std::vector<std::uint64_t> persisting;
-  for (const PatternRequest& r : pattern.requests)
-    if (r.persists) persisting.push_back(r.example_block);
-  std::sort(persisting.begin(), persisting.end());
-  std::vector<DeviceMemory::LiveBlock> live = memory.LiveBlocks();
-  std::erase_if(live, [&](const DeviceMemory::LiveBlock& block) {
-    return block.info.number >= pattern.first_block &&
-           !std::binary_search(persisting.begin(), persisting.end(), block.info.number);
-  });
-  std::sort(live.begin(), live.end(), [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
-  return live;
+// Notes the pages in which `place`, of a block of `granules`, lies.
+void TouchPages(const BlockPlace& place, Granule granules, std::vector<bool>* touched) {
+  const auto touch = [&](PageNumber page) {
+    if (page >= touched->size()) touched->resize(page + 1);
+    (*touched)[page] = true;
+  };
+  if (place.kind == BlockPlace::Kind::kRun && granules != 0) {
+    for (Granule at = place.begin / kPageGranules; at <= (place.begin + granules - 1) / kPageGranules; ++at) touch(at);
+  }
+  for (const PageNumber page : place.pages) touch(page);
 }
 
 planner::SolveOptions SolveWithin(int deadline_ms) {
@@ -133,80 +53,54 @@ planner::SolveOptions SolveWithin(int deadline_ms) {
 
 }  // namespace
 
-// --- MakePlan
-// ---------------------------------------------------------------------------------------------------------
+std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<planner::Slot>& slots,
+                                    const std::vector<SlotOrder>& order) {
+  auto plan = std::make_shared<PlanInForce>();
+  plan->slots.resize(task.pattern.requests.size());
+  if (!order.empty()) plan->order.resize(task.pattern.requests.size());
+  Granule top = 0;
+  for (std::size_t k = 0; k < task.members.size(); ++k) {
+    const Granule granules = GranulesOf(task.pages.problem.requests[k].size_bytes);
+    BlockPlace& slot = plan->slots[task.members[k]];
+    slot = PlaceOf(slots[k]);
+    if (!order.empty()) plan->order[task.members[k]] = order[k];
+    if (slot.kind == BlockPlace::Kind::kRun) top = std::max(top, slot.begin + granules);
+    TouchPages(slot, granules, &plan->touched);
+  }
+  if (HasUnplanned(task.pattern)) plan->online_from = PageAfter(top);
+  plan->prepared = Matcher::Prepare(task.pattern);
+  return plan;
+}
 
 MadePlan MakePlan(const PlanRequest& request) {
-  const Pattern& pattern = request.pattern;
+  const PlanningTask task = TaskOf(request);
+  planner::PageProblem problem = task.pages;
+  if (!task.all_observed) problem.incumbent.clear();
+  const planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(request.deadline_ms));
+  const bool incumbent_fits = task.all_observed && !planner::FindSlotViolation(problem.problem, problem.incumbent);
   MadePlan made;
-  std::vector<std::size_t> members;
-  Problem problem = ProblemOf(pattern, &members);
-  const std::vector<SlotOrder> order = AddStreamOrder(pattern, members, request.seen, request.order, &problem);
-  for (const auto& block : PersistentBlocks(pattern, request.memory))
-    AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
-
-  // Pages that were given back are not asked for again: other pages are held in their place.
-  Granule hole_pages = 0;
-  for (const Run& hole : request.memory.Holes()) {
-    problem.fixed.push_back({Bytes{hole.begin} * kGranuleBytes, Bytes{hole.length()} * kGranuleBytes});
-    hole_pages += hole.length() / kPageGranules;
-  }
-
-  // As it was served: the incumbent, which needs no page and no mapping that is not there already.
-  planner::PageProblem page_problem;
-  page_problem.held_pages = request.memory.Counters().reserved_bytes / kPageBytes + hole_pages;
-  bool all_observed = true;
-  for (const std::size_t member : members) {
-    const SeenBlocks::Block* block = request.seen.Find(pattern.requests[member].example_block);
-    planner::Slot slot;
-    if (block == nullptr) {
-      all_observed = false;
-    } else {
-      slot = SlotOf(ObservedPlace(*block, request.memory));
-    }
-    page_problem.incumbent.push_back(std::move(slot));
-  }
-  page_problem.problem = std::move(problem);
-
-  std::vector<planner::Slot> slots = page_problem.incumbent;
-  made.report = "iteration of " + std::to_string(pattern.requests.size()) + " requests, " +
-                std::to_string(members.size()) + " planned ";
+  made.report = "iteration of " + std::to_string(task.pattern.requests.size()) + " requests, " +
+                std::to_string(task.members.size()) + " planned ";
   made.method = "as served";
-  made.planned_requests = members.size();
-  if (!all_observed) page_problem.incumbent.clear();
-  planner::PagePlan planned = planner::PlanPages(page_problem, SolveWithin(request.deadline_ms));
-  const bool incumbent_fits = all_observed && !planner::FindSlotViolation(page_problem.problem, page_problem.incumbent);
+  made.planned_requests = task.members.size();
+  const std::vector<planner::Slot>* slots = &task.pages.incumbent;
   if (planned.status == planner::Solution::Status::kMalformed) {
     made.report += "where they were served (" + planned.error + ")";
   } else if (planned.handles_to_map != 0 &&
-             (incumbent_fits || (all_observed && planned.handles_to_map > page_problem.held_pages))) {
-    // What is held is held: fewer pages than that buy this run nothing, and mapping costs. Where an incumbent of
-    // several iterations does not fit itself everywhere, the few requests whose slot is taken are served online.
+             (incumbent_fits || (task.all_observed && planned.handles_to_map > problem.held_pages))) {
+    // What is held is held: fewer pages than that buy this run nothing, and mapping costs; once memory is short,
+    // another plan is chosen (plan_choice.h). Where an incumbent of several iterations does not fit itself everywhere,
+    // the few requests whose slot is taken are served online.
     made.report += "where they were served";
   } else {
-    made.report += "on " + std::to_string(planned.page_count - hole_pages) + " pages (at least " +
-                   std::to_string(planned.lower_bound_pages - hole_pages) + ", held " +
-                   std::to_string(page_problem.held_pages - hole_pages) + "), " +
+    made.report += "on " + std::to_string(planned.page_count - task.hole_pages) + " pages (at least " +
+                   std::to_string(planned.lower_bound_pages - task.hole_pages) + ", held " +
+                   std::to_string(problem.held_pages - task.hole_pages) + "), " +
                    std::to_string(planned.handles_to_map) + " to map, by " + planned.method;
     made.method = planned.method;
-    slots = std::move(planned.slots);
+    slots = &planned.slots;
   }
-
-  auto plan = std::make_shared<PlanInForce>();
-  plan->slots.resize(pattern.requests.size());
-  if (!order.empty()) plan->order.resize(pattern.requests.size());
-  Granule top = 0;
-  for (std::size_t k = 0; k < members.size(); ++k) {
-    BlockPlace& slot = plan->slots[members[k]];
-    slot = PlaceOf(slots[k]);
-    if (!order.empty()) plan->order[members[k]] = order[k];
-    if (slot.kind == BlockPlace::Kind::kRun)
-      top = std::max(top, slot.begin + GranulesOf(page_problem.problem.requests[k].size_bytes));
-  }
-  if (HasUnplanned(pattern)) plan->online_from = PageAfter(top);
-  plan->prepared = Matcher::Prepare(pattern);
-  made.in_force = std::move(plan);
-
+  made.in_force = PlanOf(task, *slots, task.order);
   return made;
 }
 
@@ -232,7 +126,7 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
     planned.occurrence = seen->occurrence;
     planned.slot.kind = planner::Slot::Kind::kRun;
     planned.slot.offset_bytes = bottom;
-    bottom += RoundUp(block.info.size_bytes);
+    bottom += WholeGranules(block.info.size_bytes);
     kept.persistent.push_back(std::move(planned));
   }
   if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
@@ -284,7 +178,8 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   for (const planner::PlannedRequest& planned : plan.persistent) {
     auto& known = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)];
     known.places.emplace_back(planned.occurrence, PlaceOf(planned.slot));
-    const auto end = static_cast<Granule>((planned.slot.offset_bytes + RoundUp(planned.size_bytes)) / kGranuleBytes);
+    const auto end =
+        static_cast<Granule>((planned.slot.offset_bytes + WholeGranules(planned.size_bytes)) / kGranuleBytes);
     kept_end = std::max(kept_end, end);
   }
   for (auto& [key, known] : in_force->persistent)
@@ -294,6 +189,10 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   in_force->end = std::max(kept_end, GranulesOf(plan.height_bytes));
   // What the plan does not know lies above what is kept, where the iteration's room is before it begins; above that
   // room as well if the iteration itself has requests that cannot be planned.
+  for (std::size_t i = 0; i < plan.iteration.size(); ++i)
+    TouchPages(in_force->slots[i], GranulesOf(plan.iteration[i].size_bytes), &in_force->touched);
+  for (const planner::PlannedRequest& planned : plan.persistent)
+    TouchPages(PlaceOf(planned.slot), GranulesOf(planned.size_bytes), &in_force->touched);
   in_force->online_from = PageAfter(complete ? kept_end : GranulesOf(plan.height_bytes));
   in_force->prepared = Matcher::Prepare(pattern);
   return in_force;

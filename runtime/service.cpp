@@ -1,5 +1,6 @@
 #include "runtime/service.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -234,6 +235,7 @@ void NoteOutOfMemory(int device, std::size_t size_bytes, const char* function) n
   Process* process = Serving();
   DeviceService* service = OnDevice(process, device);
   if (service == nullptr || service->memory().Counters().peak_reserved_bytes == 0) return;  // nothing of ours is there
+  service->memory().NoteRefused(std::max<std::size_t>(size_bytes, kPageBytes));
   const ContextScope scope(process->driver, service->context());
   service->out_of_memory().Failed(process->driver, *service, {.size_bytes = size_bytes, .function = function});
 }

@@ -104,7 +104,9 @@ Json PlanJson(const DeviceStatistics& device) {
           {"method", plan.method.empty() ? Json(nullptr) : Json(plan.method)},
           {"period", plan.period},
           {"requests", plan.requests},
-          {"planned_requests", plan.planned_requests}};
+          {"planned_requests", plan.planned_requests},
+          {"choices", plan.choices},
+          {"pressure_switches", plan.pressure_switches}};
 }
 
 Json DeviceJson(const DeviceStatistics& device) {

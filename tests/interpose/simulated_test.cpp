@@ -174,6 +174,20 @@ TEST(Simulated, ARequestThatIsLargerThanTheDeviceIsSaidToBe) {
   EXPECT_EQ(CountOf(outcome.output, "what would help"), 0u) << outcome.output;
 }
 
+// The plan of a training loop takes up more than it must, which is of no matter until somebody else needs the memory.
+TEST(Simulated, ThePlanGivesWayWhenMemoryIsShort) {
+  Environment environment = Served();
+  environment["SIMCUDA_MEMORY"] = "1GiB";
+  environment["STALLOC_GROWTH"] = "1.3";
+  environment["STALLOC_LOG"] = "info";
+  const Outcome ample = RunProgram({Program("pressure"), "0"}, environment);
+  EXPECT_EQ(ample.exit_code, 0) << ample.output;
+  EXPECT_EQ(CountOf(ample.output, "memory is short"), 0u) << ample.output;
+  const Outcome pressed = RunProgram({Program("pressure"), "300"}, environment);
+  EXPECT_EQ(pressed.exit_code, 0) << pressed.output;
+  EXPECT_EQ(CountOf(pressed.output, "memory is short: from the next iteration on"), 1u) << pressed.output;
+}
+
 // The program signals itself: without a handler of its own it gets a line, with one stalloc keeps out of the way.
 TEST(Simulated, StatisticsOnASignal) {
   Environment environment = Served();

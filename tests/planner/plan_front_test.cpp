@@ -59,6 +59,15 @@ TEST(PlanMerits, CountsWaitsOnceForARequestAndAStream) {
   EXPECT_EQ(Merits(problem, {RunAt(0), RunAt(kMiB), RunAt(2 * kMiB), PagesAt({0, 7})}).waits, 1u);
 }
 
+// Of a stream's blocks the one that is freed last is waited for: the others on it have ended by then.
+TEST(PlanMerits, SaysWhoWaitsForWhom) {
+  Problem problem;
+  problem.requests = {{kMiB, 0, 3, 0}, {kMiB, 1, 2, 0}, {kMiB, 0, 2, 1}, {3 * kMiB, 3, 4, 2}};
+  const std::vector<SlotWait> waits = WaitsOf(problem, {RunAt(0), RunAt(kMiB), RunAt(2 * kMiB), RunAt(0)});
+  EXPECT_EQ(waits, (std::vector<SlotWait>{{3, 0}, {3, 2}}));
+  EXPECT_EQ(WaitsOf(problem, {RunAt(kMiB), RunAt(0), RunAt(5 * kMiB), RunAt(0)}), (std::vector<SlotWait>{{3, 0}}));
+}
+
 //  MiB 0       8  9      17      18
 //      [a     ]   [b     ]        |  page's edge
 TEST(PlanMerits, MeasuresRoomUpToTheNextBlockAndThePagesEdge) {

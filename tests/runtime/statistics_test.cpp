@@ -136,7 +136,9 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
                  .method = "runs",
                  .period = 200,
                  .requests = 100,
-                 .planned_requests = 99};
+                 .planned_requests = 99,
+                 .choices = 5,
+                 .pressure_switches = 2};
   for (std::uint64_t i = 1; i <= 6; ++i)
     device.iterations.Boundary({.requests = 100 * i, .planned = 90 * i, .map_calls = 7, .map_ns = 8000, .waits = i},
                                100);
@@ -144,7 +146,8 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
   json = nlohmann::json::parse(StatisticsJson(statistics))["devices"][0];
   EXPECT_EQ(json["limit_bytes"], 123);
   EXPECT_EQ(json["plan"], nlohmann::json::parse(R"({"state": "settled", "reason": null, "kept": "used",
-      "method": "runs", "period": 200, "requests": 100, "planned_requests": 99})"));
+      "method": "runs", "period": 200, "requests": 100, "planned_requests": 99, "choices": 5,
+      "pressure_switches": 2})"));
   ASSERT_EQ(json["last_iterations"].size(), 5U);
   EXPECT_EQ(json["last_iterations"][4], nlohmann::json::parse(R"({"number": 6, "requests": 100,
       "planned_requests": 90, "map_calls": 0, "map_us": 0, "waits_inserted": 1})"));

@@ -41,6 +41,19 @@ bool Dominates(const PlanMerits& a, const PlanMerits& b);
 // the order between streams.
 PlanMerits MeritsOf(const PageProblem& problem, const std::vector<Slot>& slots);
 
+// The request waits until the stream of `behind` has got to where it freed that block.
+struct SlotWait {
+  std::uint32_t request = 0;
+  std::uint32_t behind = 0;
+
+  friend bool operator==(const SlotWait&, const SlotWait&) = default;
+};
+
+// The waits that PlanMerits::waits counts: of each request one for each stream, for what that frees last of the memory
+// that the request takes. Only who used a byte last counts: whoever did so is ordered behind all users before. On a
+// circle, one iteration is told that follows another.
+std::vector<SlotWait> WaitsOf(const Problem& problem, const std::vector<Slot>& slots);
+
 struct PlanChoice {
   PlanMerits merits;
   std::vector<Slot> slots;  // one for each request

@@ -150,6 +150,24 @@ class DeviceMemory {
   // Waits for all work and gives back everything idle: somebody on this device has been refused memory.
   std::uint64_t ReleaseIdle();
 
+  // Waits for all work and gives back the idle pages in which neither the plan in force nor the one to come has a slot,
+  // but nothing while the program still makes what it will keep. Returns the bytes given back.
+  std::uint64_t ReleaseUnplanned();
+
+  // --- How short memory is, for whoever chooses the plan ------------------------------------------------------------
+  struct Room {
+    std::uint64_t held_bytes = 0;     // by this memory
+    std::uint64_t free_bytes = 0;     // the driver's
+    std::uint64_t device_bytes = 0;   // all of the device's
+    std::uint64_t limit_bytes = 0;    // that may be held
+    std::uint64_t refused_bytes = 0;  // the most that somebody was refused at once since the last call; 0: nobody was
+  };
+  // nullopt: the driver does not say. Asks the driver, so not too often.
+  std::optional<Room> TakeRoom();
+  // Somebody on this device was refused so much, by the driver or by the limit.
+  void NoteRefused(std::uint64_t bytes) noexcept;
+  bool refused() const noexcept { return refused_bytes_.load(std::memory_order_relaxed) != 0; }
+
   MemoryCounters Counters() const;
   // Linear in blocks, fragments and views, half of it under the lock: for reports only.
   MemorySnapshot Snapshot() const;
@@ -302,7 +320,9 @@ class DeviceMemory {
   void PollMarkers();
   bool SynchroniseAll();
   void GiveBackFrom(PageNumber first);
-  std::uint64_t GiveBackIdle(std::uint64_t keep_bytes, PageNumber from);
+  // What is planned is spared for good reason: then work that is under way is waited for.
+  enum class Spare : bool { kNothing, kPlanned };
+  std::uint64_t GiveBackIdle(std::uint64_t keep_bytes, PageNumber from, Spare spare);
   void FinishDeferred();
   void EvictViews();
   CUevent NewEvent();
@@ -333,6 +353,7 @@ class DeviceMemory {
   std::vector<Deferred> deferred_;  // freed while the context could not be synchronised
 
   void PutInForce(std::shared_ptr<PlanInForce> plan);
+  void Pin(const PlanInForce& plan, bool pinned);
   std::shared_ptr<PlanInForce> plan_;
   std::uint64_t iterations_seen_ = 0;  // by the matcher of the plan in force, as far as is noted
   IterationLog iterations_;
@@ -340,6 +361,7 @@ class DeviceMemory {
   std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock
   std::atomic<PlanInForce*> plan_hint_{nullptr};
   std::atomic<bool> observing_{false};
+  std::atomic<std::uint64_t> refused_bytes_{0};
   Recorder* recorder_ = nullptr;
   std::vector<Seen> seen_;
   bool seen_lost_ = false;

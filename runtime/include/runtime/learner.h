@@ -17,6 +17,7 @@
 
 #include "planner/plan.h"
 #include "runtime/device_memory.h"
+#include "runtime/plan_choice.h"
 #include "runtime/plan_maker.h"
 #include "runtime/plan_status.h"
 #include "runtime/recurrence.h"
@@ -42,7 +43,10 @@ class Learner {
   std::optional<std::string> StartFrom(const planner::Plan& plan);
 
   // Looks at what has been seen since the last call; may plan. Returns true if a plan was put in force.
-  bool Step();
+  bool Step(PlanChooser::Clock::time_point now = PlanChooser::Clock::now());
+
+  // The process ends: nothing is looked for any more. Any thread; does not wait.
+  void End() noexcept { chooser_.End(); }
 
   // What has become of it so far. Any thread.
   PlanStatus status() const;
@@ -61,8 +65,9 @@ class Learner {
   bool Adopt(const Pattern& pattern);
   bool Judge();
   void Settle();
+  void LookAtMemory(PlanChooser::Clock::time_point now);
   void LeaveAlone(PlanStatus::Reason reason);
-  void Check();
+  void Check(PlanChooser::Clock::time_point now);
   void BeginTrial(std::int64_t period, std::uint64_t requests);
   void BeginWindow();
   Counts Now() const;
@@ -95,6 +100,8 @@ class Learner {
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int unplannable_found_ = 0;
   int poor_checks_ = 0;
+  PlanChooser chooser_;
+  std::uint64_t told_choices_ = 0;
   mutable std::mutex status_mutex_;
   PlanStatus status_;
 };

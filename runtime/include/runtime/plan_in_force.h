@@ -34,6 +34,7 @@ struct PlanInForce {
   Matcher::PreparedPattern prepared;  // goes into `matcher` when the plan is installed
   std::vector<BlockPlace> slots;      // by the matcher's index
   std::vector<SlotOrder> order;       // likewise; empty: no slot needs anything
+  std::vector<bool> touched;          // by page: a slot, or a persistent block's place, lies in it
 
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.

@@ -5,22 +5,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "planner/plan.h"
 #include "runtime/device_memory.h"
 #include "runtime/plan_in_force.h"
+#include "runtime/plan_problem.h"
 #include "runtime/recurrence.h"
 #include "runtime/seen.h"
 
 namespace stalloc::runtime {
-
-struct PlanRequest {
-  const Pattern& pattern;
-  const SeenBlocks& seen;
-  const SeenOrder& order;
-  const DeviceMemory& memory;
-  int deadline_ms = 500;
-};
 
 struct MadePlan {
   std::shared_ptr<PlanInForce> in_force;
@@ -28,6 +23,10 @@ struct MadePlan {
   std::string method;                // how the slots were found
   std::size_t planned_requests = 0;  // those that have one
 };
+
+// A plan that puts the task's requests into `slots`, one for each of its members; `order` likewise, or empty.
+std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<planner::Slot>& slots,
+                                    const std::vector<SlotOrder>& order);
 
 // The plan for this run, around the blocks that cannot move.
 MadePlan MakePlan(const PlanRequest& request);

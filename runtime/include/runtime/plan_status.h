@@ -25,6 +25,9 @@ struct PlanStatus {
   std::int64_t period = 0;             // of an iteration, in requests and frees
   std::uint64_t requests = 0;          // of an iteration
   std::uint64_t planned_requests = 0;  // those with a slot
+  std::uint64_t choices = 0;           // plans to choose from by how short memory is, it among them; 0: just the one
+
+  std::uint64_t pressure_switches = 0;  // how often another of the choices was put in force, since the beginning
 };
 
 }  // namespace stalloc::runtime

@@ -1,0 +1,133 @@
+#include "runtime/plan_problem.h"
+
+#include <algorithm>
+
+#include "runtime/plan_order.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+using planner::Bytes;
+using planner::FixedBlock;
+using planner::Problem;
+
+bool Plannable(const PatternRequest& request) {
+  return !request.size_varies && !request.persists && request.size_bytes != 0;
+}
+
+// The places at which the example iteration's blocks were served online: a plan that is known to fit what is held.
+BlockPlace ObservedPlace(const SeenBlocks::Block& block, const DeviceMemory& memory) {
+  BlockPlace place;
+  if (block.view == kNoView) {
+    place.kind = BlockPlace::Kind::kRun;
+    place.begin = block.begin;
+    return place;
+  }
+  place.kind = BlockPlace::Kind::kPages;
+  place.begin = block.begin;
+  place.pages = memory.PagesOfView(block.view);
+  place.pages.resize(PagesUnder(place.begin, GranulesOf(block.size_bytes)));  // a view may be longer than its block
+  return place;
+}
+
+}  // namespace
+
+Problem ProblemOf(const Pattern& pattern, std::vector<std::size_t>* members) {
+  Problem problem;
+  problem.period = pattern.period;
+  problem.alignment_bytes = kGranuleBytes;
+  for (std::size_t i = 0; i < pattern.requests.size(); ++i) {
+    const PatternRequest& r = pattern.requests[i];
+    // A block that lives longer than an iteration has company of its own kind: it has no one place.
+    if (!Plannable(r) || r.end - r.begin > pattern.period) continue;
+    problem.requests.push_back({WholeGranules(r.size_bytes), r.begin, r.end, r.stream});
+    members->push_back(i);
+  }
+  return problem;
+}
+
+void AppendRuns(const BlockPlace& place, Bytes size_bytes, std::vector<FixedBlock>* runs) {
+  const Granule granules = GranulesOf(size_bytes);
+  if (place.kind == BlockPlace::Kind::kRun) {
+    runs->push_back({Bytes{place.begin} * kGranuleBytes, Bytes{granules} * kGranuleBytes});
+    return;
+  }
+  for (std::size_t k = 0; k < place.pages.size(); ++k) {
+    const Run run = GranulesInPage(place.pages[k], k, place.begin, granules);
+    runs->push_back({Bytes{run.begin} * kGranuleBytes, Bytes{run.length()} * kGranuleBytes});
+  }
+}
+
+planner::Slot SlotOf(const BlockPlace& place) {
+  planner::Slot slot;
+  if (place.kind == BlockPlace::Kind::kRun) {
+    slot.kind = planner::Slot::Kind::kRun;
+    slot.offset_bytes = Bytes{place.begin} * kGranuleBytes;
+  } else if (place.kind == BlockPlace::Kind::kPages) {
+    slot.kind = planner::Slot::Kind::kPaged;
+    slot.offset_bytes = Bytes{place.begin} * kGranuleBytes;
+    slot.pages = place.pages;
+  }
+  return slot;
+}
+
+BlockPlace PlaceOf(const planner::Slot& slot) {
+  BlockPlace place;
+  if (slot.kind == planner::Slot::Kind::kRun) {
+    place.kind = BlockPlace::Kind::kRun;
+    place.begin = static_cast<Granule>(slot.offset_bytes / kGranuleBytes);
+  } else if (slot.kind == planner::Slot::Kind::kPaged) {
+    place.kind = BlockPlace::Kind::kPages;
+    place.begin = static_cast<Granule>(slot.offset_bytes / kGranuleBytes);
+    place.pages = slot.pages;
+  }
+  return place;
+}
+
+std::vector<DeviceMemory::LiveBlock> PersistentBlocks(const Pattern& pattern, const DeviceMemory& memory) {
+  std::vector<std::uint64_t> persisting;
+  for (const PatternRequest& r : pattern.requests)
+    if (r.persists) persisting.push_back(r.example_block);
+  std::sort(persisting.begin(), persisting.end());
+  std::vector<DeviceMemory::LiveBlock> live = memory.LiveBlocks();
+  std::erase_if(live, [&](const DeviceMemory::LiveBlock& block) {
+    return block.info.number >= pattern.first_block &&
+           !std::binary_search(persisting.begin(), persisting.end(), block.info.number);
+  });
+  std::sort(live.begin(), live.end(), [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
+  return live;
+}
+
+PlanningTask TaskOf(const PlanRequest& request) {
+  PlanningTask task;
+  task.pattern = request.pattern;
+  Problem problem = ProblemOf(task.pattern, &task.members);
+  task.order = AddStreamOrder(task.pattern, task.members, request.seen, request.order, &problem);
+  for (const auto& block : PersistentBlocks(task.pattern, request.memory))
+    AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
+
+  // Pages that were given back are not asked for again: other pages are held in their place.
+  for (const Run& hole : request.memory.Holes()) {
+    problem.fixed.push_back({Bytes{hole.begin} * kGranuleBytes, Bytes{hole.length()} * kGranuleBytes});
+    task.hole_pages += hole.length() / kPageGranules;
+  }
+
+  // As it was served: the incumbent, which needs no page and no mapping that is not there already.
+  task.pages.held_pages = request.memory.Counters().reserved_bytes / kPageBytes + task.hole_pages;
+  task.all_observed = true;
+  for (const std::size_t member : task.members) {
+    const SeenBlocks::Block* block = request.seen.Find(task.pattern.requests[member].example_block);
+    planner::Slot slot;
+    if (block == nullptr) {
+      task.all_observed = false;
+    } else {
+      slot = SlotOf(ObservedPlace(*block, request.memory));
+    }
+    task.pages.incumbent.push_back(std::move(slot));
+  }
+  task.pages.problem = std::move(problem);
+  return task;
+}
+
+}  // namespace stalloc::runtime
