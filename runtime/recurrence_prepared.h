@@ -45,6 +45,8 @@ class Matcher::Prepared {
   std::uint64_t TokenOf(std::uint64_t key, std::uint32_t stream, std::uint64_t call_site,
                         std::uint32_t repeat_distance) const noexcept;
 
+  bool Lacks(const Request& request) const noexcept;
+
   static constexpr std::uint32_t kContext = 4;
 
   std::vector<Entry> entries;

@@ -15,7 +15,8 @@
 // Requests already handed out in this iteration cannot match again. Where nothing in the window fits, a run of
 // Prepared::kContext requests finds its place anywhere in the pattern.
 //
-// Under the device's lock; never allocates or throws. A request costs about kPlaces steps here.
+// Under the device's lock; never allocates or throws. A request costs about kPlaces steps here; while the program does
+// something else for long, one that the pattern has nowhere costs a few look-ups.
 #include <algorithm>
 #include <limits>
 
@@ -159,6 +160,12 @@ void Matcher::BeginSearch(std::int32_t position) noexcept {
   }
 }
 
+// True if no place of the pattern can be that of `request`.
+bool Matcher::Prepared::Lacks(const Request& request) const noexcept {
+  return request.call_site != 0 && !has_unnamed && by_token.Find(request.token).empty() &&
+         by_token.Find(SizedToken(request.key, 0)).empty();
+}
+
 // One more row of the alignment. Returns the place that `request` matched in the best of the alignments, from the
 // pattern's size on if in the next iteration, or kNone if that one leaves it unmatched.
 std::int32_t Matcher::Advance(const Request& request) noexcept {
@@ -229,7 +236,7 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
   Remember(token, key);
   ++since_jump_;
   const std::int32_t count = static_cast<std::int32_t>(pattern_->size());
-  std::int32_t place = Advance(request);
+  std::int32_t place = recent_misses_ >= kLost && pattern_->Lacks(request) ? kNone : Advance(request);
   if (since_jump_ >= kSettle && (place == kNone || recent_misses_ >= kFewMisses)) {
     std::int32_t elsewhere = FindAnywhere(request);
     if (elsewhere != kNone && elsewhere != place) {
