@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "known_stacks.h"
 #include "module_map.h"
 #include "runtime/log.h"
 #include "unwinder.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr int kMaxOwnFrames = 10;
 
 constinit std::atomic<WalkFunction> walk_stack{nullptr};
+constinit std::atomic<WalkSlotsFunction> walk_slots{nullptr};
 constinit std::atomic<Unwinder> unwinder{Unwinder::kNone};
 
 // Hash of the raw addresses -> call site. Raw addresses are cheap to hash but hold for this process only; most stacks
@@ -118,6 +120,22 @@ std::uint64_t HashOutside(void* const* addresses, int count, int depth) noexcept
   return call_site;
 }
 
+// Remembers where the return addresses lie that a walk has found: `above`, those of the frames above `where.end`. Walks
+// once more for that.
+[[gnu::noinline]] void RememberStack(KnownStacks& known, const KnownStacks::Where& where, void* const* above, int count,
+                                     std::uint64_t call_site) noexcept {
+  const WalkSlotsFunction walk = walk_slots.load(std::memory_order_relaxed);
+  if (walk == nullptr || count > KnownStacks::kMaxFrames || !known.PayForWalk()) return;
+  constexpr int kRoom = KnownStacks::kMaxFrames + 4;  // the walk's own frames come first
+  void* addresses[kRoom];
+  std::uintptr_t slots[kRoom];
+  const int found = walk(addresses, slots, std::min(kRoom, count + 4));
+  const auto* first = std::find(addresses, addresses + found, above[0]);
+  // Both walks must have seen the same; one of them may name the calls and not the returns.
+  if (addresses + found - first < count || !std::equal(above, above + count, first)) return;
+  known.Remember(where, slots + (first - addresses), count, call_site);
+}
+
 }  // namespace
 
 int FramesOfSite(std::uint32_t tag, std::uintptr_t* frames, int room) noexcept {
@@ -140,6 +158,7 @@ Unwinder LoadUnwinder() noexcept {
     void* addresses[kMaxOwnFrames];
     loaded.walk(addresses, kMaxOwnFrames);
     MainModule();
+    walk_slots.store(loaded.walk_slots, std::memory_order_relaxed);
     walk_stack.store(loaded.walk, std::memory_order_release);
   });
   return unwinder.load(std::memory_order_relaxed);
@@ -147,10 +166,14 @@ Unwinder LoadUnwinder() noexcept {
 
 // Not inlined, so that the walk's first address lies in this function and can be left out where it is part of the
 // program.
-[[gnu::noinline]] std::uint64_t CallSiteHash(int depth) noexcept {
+[[gnu::noinline]] std::uint64_t CallSiteHash(int depth, std::uint64_t hint) noexcept {
   const WalkFunction walk = walk_stack.load(std::memory_order_acquire);
   if (walk == nullptr) return 0;
   depth = std::clamp(depth, 1, kMaxStackDepth);
+  const KnownStacks::Where where{reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), hint, depth};
+  KnownStacks* const known = KnownStacks::OfThisThread();
+  if (known != nullptr)
+    if (const std::uint64_t call_site = known->Find(where); call_site != 0) return call_site;
   void* addresses[kMaxStackDepth + kMaxOwnFrames];
   const int count = walk(addresses, depth + kMaxOwnFrames) - 1;
   if (count <= 0) return 0;
@@ -158,7 +181,10 @@ Unwinder LoadUnwinder() noexcept {
 
   const std::uint64_t key =
       XXH3_64bits_withSeed(above, static_cast<std::size_t>(count) * sizeof(void*), static_cast<std::uint64_t>(depth));
-  if (const std::uint64_t call_site = seen_stacks.Find(key); call_site != 0) return call_site;
+  if (const std::uint64_t call_site = seen_stacks.Find(key); call_site != 0) {
+    if (known != nullptr) RememberStack(*known, where, above, count, call_site);
+    return call_site;
+  }
   const std::uint64_t call_site = HashOutside(above, count, depth);
   seen_stacks.Insert(key, call_site);
   return call_site;

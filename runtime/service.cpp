@@ -43,7 +43,8 @@ bool Wanted(Process& process, StreamOrder order) noexcept {
 Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
                   CUresult* result) {
   DeviceMemory& memory = place.service->memory();
-  const std::uint64_t call_site = memory.WantsCallSite(size_bytes) ? CallSiteHash(process.settings.stack_depth) : 0;
+  const std::uint64_t call_site =
+      memory.WantsCallSite(size_bytes) ? CallSiteHash(process.settings.stack_depth, size_bytes) : 0;
   ContextOnDemand context(process.driver, place.service->context(), place.context);
   const DeviceMemory::Allocation made = memory.Allocate(size_bytes, OrderOf(order, place.context), call_site, &context);
   if (made.result == CUDA_SUCCESS) {

@@ -43,40 +43,63 @@ void* LoadBeside(const char* name) noexcept {
   return ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-using UnwindBacktrace = _Unwind_Reason_Code (*)(_Unwind_Trace_Fn, void*);
-std::atomic<UnwindBacktrace> libgcc_backtrace{nullptr};
+// The interface of the C++ ABI, which both libraries have. The last two read nothing but the context they are given,
+// but they are symbols of the library: taken from the same one.
+struct AbiFunctions {
+  std::atomic<_Unwind_Reason_Code (*)(_Unwind_Trace_Fn, void*)> backtrace{nullptr};
+  std::atomic<_Unwind_Ptr (*)(_Unwind_Context*)> get_ip{nullptr};
+  std::atomic<_Unwind_Word (*)(_Unwind_Context*)> get_cfa{nullptr};
+};
+constinit AbiFunctions abi{};
 
 struct Walk {
   void** addresses;
+  std::uintptr_t* slots;  // may be null
   int count;
   int room;
 };
 
-// _Unwind_GetIP reads nothing but the context it is given, but it is a symbol of libgcc: taken from there as well.
-using GetInstructionPointer = _Unwind_Ptr (*)(_Unwind_Context*);
-std::atomic<GetInstructionPointer> libgcc_get_ip{nullptr};
-
 _Unwind_Reason_Code Step(_Unwind_Context* context, void* data) {
   auto* walk = static_cast<Walk*>(data);
   if (walk->count == walk->room) return _URC_END_OF_STACK;
-  const _Unwind_Ptr address = libgcc_get_ip.load(std::memory_order_relaxed)(context);
+  const _Unwind_Ptr address = abi.get_ip.load(std::memory_order_relaxed)(context);
   if (address == 0) return _URC_END_OF_STACK;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  if (walk->count >= 0) walk->addresses[walk->count] = reinterpret_cast<void*>(address);
+  if (walk->count >= 0) {
+    walk->addresses[walk->count] = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+    // The frame goes on where the call's return address had been popped.
+    if (walk->slots != nullptr)
+      walk->slots[walk->count] = abi.get_cfa.load(std::memory_order_relaxed)(context) - sizeof(void*);
+  }
   ++walk->count;
   return _URC_NO_REASON;
 }
 
-int WalkByLibgcc(void** addresses, int count) {
-  Walk walk{.addresses = addresses, .count = -1, .room = count};  // -1: this function's own frame comes first
-  libgcc_backtrace.load(std::memory_order_relaxed)(&Step, &walk);
+int WalkByAbi(void** addresses, std::uintptr_t* slots, int count) {
+  Walk walk{.addresses = addresses, .slots = slots, .count = -1, .room = count};  // -1: this function's own frame
+  abi.backtrace.load(std::memory_order_relaxed)(&Step, &walk);
   return walk.count > 0 ? walk.count : 0;
 }
+
+// Not inlined, nor a tail call: each is one frame more than WalkByAbi, as libunwind's is.
+int WalkByLibgcc(void** addresses, int count) { return WalkByAbi(addresses, nullptr, count); }
 
 template <typename Function>
 Function SymbolOf(void* library, const char* name) {
   return library != nullptr ? reinterpret_cast<Function>(::dlsym(library, name)) : nullptr;
 }
+
+bool FindAbi(void* library) {
+  abi.backtrace = SymbolOf<decltype(abi.backtrace.load())>(library, "_Unwind_Backtrace");
+  abi.get_ip = SymbolOf<decltype(abi.get_ip.load())>(library, "_Unwind_GetIP");
+  abi.get_cfa = SymbolOf<decltype(abi.get_cfa.load())>(library, "_Unwind_GetCFA");
+  return abi.backtrace != nullptr && abi.get_ip != nullptr && abi.get_cfa != nullptr;
+}
+
+#if defined(__x86_64__)
+constexpr WalkSlotsFunction kWalkSlots = &WalkByAbi;
+#else
+constexpr WalkSlotsFunction kWalkSlots = nullptr;  // a return address is wherever the called function puts it
+#endif
 
 }  // namespace
 
@@ -87,15 +110,14 @@ LoadedUnwinder FindLibunwind() noexcept {
   if (library == nullptr) library = LoadBeside(kLibunwind);
   if (library == nullptr) library = ::dlopen(kLibunwind, RTLD_NOW | RTLD_LOCAL);
   const auto walk = SymbolOf<WalkFunction>(library, "unw_backtrace");
-  return walk != nullptr ? LoadedUnwinder{Unwinder::kLibunwind, walk} : LoadedUnwinder{};
+  if (walk == nullptr) return {};
+  return {Unwinder::kLibunwind, walk, FindAbi(library) ? kWalkSlots : nullptr};
 }
 
 LoadedUnwinder FindLibgcc() noexcept {
   void* library = ::dlopen(kLibgcc, RTLD_NOW | RTLD_LOCAL);
-  libgcc_backtrace = SymbolOf<UnwindBacktrace>(library, "_Unwind_Backtrace");
-  libgcc_get_ip = SymbolOf<GetInstructionPointer>(library, "_Unwind_GetIP");
-  if (libgcc_backtrace == nullptr || libgcc_get_ip == nullptr) return {};
-  return {Unwinder::kLibgcc, &WalkByLibgcc};
+  if (!FindAbi(library)) return {};
+  return {Unwinder::kLibgcc, &WalkByLibgcc, kWalkSlots};
 }
 
 }  // namespace stalloc::runtime

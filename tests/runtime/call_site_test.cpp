@@ -75,7 +75,7 @@ TEST_F(CallSite, ThreadsAgree) {
 }
 
 [[gnu::noinline]] std::uint64_t OneCaller(HashFunction hash) {
-  const std::uint64_t result = hash(1);
+  const std::uint64_t result = hash(1, 0);
   asm volatile("");
   return result;
 }
@@ -86,10 +86,10 @@ TEST_F(CallSite, FramesOfTheLibraryItselfDoNotShow) {
   auto load = reinterpret_cast<int (*)()>(::dlsym(module, "Load"));
   auto near = reinterpret_cast<HashFunction>(::dlsym(module, "HashNear"));
   auto far = reinterpret_cast<HashFunction>(::dlsym(module, "HashFar"));
-  EXPECT_EQ(near(1), 0U) << "unknown before the unwinder is loaded";
+  EXPECT_EQ(near(1, 0), 0U) << "unknown before the unwinder is loaded";
   ASSERT_NE(load(), 0);
   EXPECT_EQ(OneCaller(near), OneCaller(far));
-  EXPECT_NE(OneCaller(near), near(1));
+  EXPECT_NE(OneCaller(near), near(1, 0));
 }
 
 TEST_F(CallSite, AModuleLoadedLaterIsFound) {

@@ -24,12 +24,13 @@ inline constexpr int kMaxStackDepth = 64;
 
 // The call site made of the `depth` (1 to kMaxStackDepth) innermost frames outside this library; 0 if it is unknown:
 // LoadUnwinder has not been called or found nothing. Any thread, for the serving path: takes no lock, allocates nothing
-// and logs nothing. A stack that was seen before costs the walk and one table look-up; a new one also a search through
-// the module map, which is made again when a frame lies in a module loaded since.
+// and logs nothing. A stack that the thread has seen twice, with the same `hint` (say, the size that is asked for), costs
+// a look at its return addresses; one that was seen before the walk and one table look-up; a new one also a search
+// through the module map, which is made again when a frame lies in a module loaded since.
 //
 // A module that was unloaded and replaced by another at the same address may be taken for the old one: that costs a
 // match, never correctness.
-std::uint64_t CallSiteHash(int depth) noexcept;
+std::uint64_t CallSiteHash(int depth, std::uint64_t hint = 0) noexcept;
 
 // A short name for a call site: tells the few thousand of a process apart. 0 for the call site 0 alone.
 inline std::uint32_t SiteTag(std::uint64_t call_site) noexcept {

@@ -1,4 +1,5 @@
-// What a call site costs, by the depth of the stack: with each unwinder for the walk alone, and in all.
+// What a call site costs, by the depth of the stack: where the thread has seen the stack before, where each has to be
+// walked, and with each unwinder for the walk alone.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace {
 
 LoadedUnwinder measured;
 
-std::uint64_t WalkOnly(int depth) {
+std::uint64_t WalkOnly(int depth, std::uint64_t /*hint*/) {
   void* addresses[kMaxStackDepth];
   const int count = measured.walk(addresses, depth);
   benchmark::DoNotOptimize(addresses);
@@ -25,6 +26,18 @@ void CallSite(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(CallThrough(depth, &CallSiteHash, depth));
 }
 
+// As if no two requests were alike.
+std::uint64_t HashByWalk(int depth, std::uint64_t /*hint*/) {
+  static std::uint64_t hint = 0;
+  return CallSiteHash(depth, ++hint);
+}
+
+void CallSiteByWalk(benchmark::State& state) {
+  LoadUnwinder();
+  const int depth = static_cast<int>(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(CallThrough(depth, &HashByWalk, depth));
+}
+
 void Walk(benchmark::State& state, LoadedUnwinder (*find)() noexcept) {
   measured = find();
   if (measured.walk == nullptr) return state.SkipWithError("the library is not installed");
@@ -32,7 +45,16 @@ void Walk(benchmark::State& state, LoadedUnwinder (*find)() noexcept) {
   for (auto _ : state) benchmark::DoNotOptimize(CallThrough(depth, &WalkOnly, depth));
 }
 
-BENCHMARK(CallSite)->Arg(5)->Arg(20)->Arg(24)->Arg(50);
+// 24 frames, which is the default, of a deeper stack.
+void CallSiteOfDeepStack(benchmark::State& state) {
+  LoadUnwinder();
+  const int frames = static_cast<int>(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(CallThrough(frames, &CallSiteHash, 24));
+}
+
+BENCHMARK(CallSite)->Arg(5)->Arg(10)->Arg(20)->Arg(24)->Arg(50);
+BENCHMARK(CallSiteByWalk)->Arg(5)->Arg(10)->Arg(20)->Arg(24)->Arg(50);
+BENCHMARK(CallSiteOfDeepStack)->Arg(60);
 BENCHMARK_CAPTURE(Walk, libunwind, &FindLibunwind)->Arg(5)->Arg(20)->Arg(50);
 BENCHMARK_CAPTURE(Walk, libgcc, &FindLibgcc)->Arg(5)->Arg(20)->Arg(50);
 
