@@ -96,7 +96,7 @@ void CrossedFrees() {
 }
 
 void Alignment() {
-  bool small = true, large = true, apart = true;
+  bool small = true, large[2] = {true, true}, apart = true;
   std::vector<std::pair<char*, std::size_t>> blocks;
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{255}, std::size_t{1000}, std::size_t{4097}, kMiB + 1,
                                   2 * kMiB, 2 * kMiB + 1, 7 * kMiB, 40 * kMiB + 77}) {
@@ -104,7 +104,7 @@ void Alignment() {
       auto* const block = static_cast<char*>(async ? MallocAsync(bytes, nullptr) : Malloc(bytes));
       const auto address = reinterpret_cast<std::uintptr_t>(block);
       small = small && block != nullptr && address % 512 == 0;
-      large = large && (bytes < 2 * kMiB || address % (2 * kMiB) == 0);
+      large[async] = large[async] && (bytes < 2 * kMiB || address % (2 * kMiB) == 0);
       for (const auto& [other, other_bytes] : blocks) {
         apart = apart && (block + bytes <= other || other + other_bytes <= block);
       }
@@ -112,7 +112,8 @@ void Alignment() {
     }
   }
   Row("aligned_512", YesNo(small));
-  Row("large_aligned_2MiB", YesNo(large));
+  Row("large_aligned_2MiB_malloc", YesNo(large[false]));
+  Row("large_aligned_2MiB_async", YesNo(large[true]));
   Row("blocks_apart", YesNo(apart));
   for (const auto& [block, bytes] : blocks) {
     cudaFree(block);
@@ -212,8 +213,8 @@ void Attributes() {
 void Pools() {
   cudaDeviceSynchronize();
   cudaMemPool_t pool = nullptr, current = nullptr;
-  const int status = cudaDeviceGetDefaultMemPool(&pool, 0);
-  Row("default_pool", Joined({status, cudaDeviceGetMemPool(&current, 0)}) + "," + YesNo(pool == current));
+  const int status = cudaDeviceGetDefaultMemPool(&pool, 0), asked = cudaDeviceGetMemPool(&current, 0);
+  Row("default_pool", Joined({status, asked}) + "," + YesNo(pool == current));
   std::uint64_t used = 0, later = 0, high = 0, reserved = 0, value = 123 * kMiB;
   cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used);
   void* block = MallocAsync(8 * kMiB, nullptr);
@@ -333,8 +334,8 @@ void OtherRoutes() {
   const int looked = lookup("cuMemAlloc", &entry, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &result);
   Row("proc_address",
       Joined({looked, result}) + "," + YesNo(entry == reinterpret_cast<void*>(DRIVER(cuMemAlloc).function)));
-  Row("proc_address_unknown",
-      Text(lookup("cuNoSuchFunction", &entry, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &result)) + "," + Text(result));
+  const int unknown = lookup("cuNoSuchFunction", &entry, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &result);
+  Row("proc_address_unknown", Joined({unknown, result}));
   void* block = Malloc(kMiB);
   cudaIpcMemHandle_t handle = {};
   Row("ipc_handle_of_malloc", Text(cudaIpcGetMemHandle(&handle, block)));

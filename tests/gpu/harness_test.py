@@ -443,6 +443,15 @@ class Rows(unittest.TestCase):
     def test_contract_rows(self):
         self.assertEqual(contract.rows_of("row a 1,2\nnoise\nrow b ok x\nrow c"), {"a": "1,2", "b": "ok x"})
 
+    def test_a_row_that_differs_is_known_or_not(self):
+        answers = {"p.driver": {"a": "1", "ipc_handle_of_malloc": "0", "order_x": "wrong:3"}}
+        answers["p.shim"] = {"a": "2", "ipc_handle_of_malloc": "1", "order_x": "wrong:3", "new": "1"}
+        found = {row[1]: remark for row, remark in contract.differences(answers, ["p"], ["driver", "shim"])}
+        self.assertEqual([name for name, remark in found.items() if remark == "**not known**"], ["a", "order_x", "new"])
+        self.assertIn("STALLOC_IPC", found["ipc_handle_of_malloc"])
+        same = contract.differences({"p.driver": {"a": "1"}, "p.shim": {"a": "1"}}, ["p"], ["driver", "shim"])
+        self.assertEqual(same, [(["p", "a", "1", "1"], "")])
+
 
 class Device(unittest.TestCase):
     def test_missing_package_is_a_reason(self):

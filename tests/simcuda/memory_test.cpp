@@ -173,6 +173,14 @@ TEST_F(Memory, ArraysTakeMemory) {
   EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
 }
 
+TEST_F(Memory, ManagedMemoryIsFreedAsTheDevices) {
+  CUdeviceptr address = 0;
+  ASSERT_EQ(cuMemAllocManaged(&address, 4096, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeHost(reinterpret_cast<void*>(address)), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemFree(address), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(address), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(Memory, CallsCanBeMadeToFail) {
   EXPECT_EQ(simcudaFailNext("cuNoSuchFunction", 1, CUDA_ERROR_UNKNOWN), 0);
   ASSERT_EQ(simcudaFailNext("cuMemAlloc", 2, CUDA_ERROR_OUT_OF_MEMORY), 1);

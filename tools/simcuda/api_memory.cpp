@@ -1,11 +1,24 @@
 // Entry points of device memory without stream order.
+#include <cstdlib>
+
 #include "call.h"
 
 namespace stalloc::simcuda {
 namespace {
 
+// Managed memory is the host's here, and freed as the device's.
+bool FreeManaged(Call& call, CUdeviceptr address) {
+  const auto range = call.machine.host_ranges.find(address);
+  if (range == call.machine.host_ranges.end() || !range->second.managed) return false;
+  call.machine.scheduler.WaitForDevice(call.context->device);
+  call.machine.host_ranges.erase(address);
+  std::free(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
+  return true;
+}
+
 CUresult FreeBlockAt(Call& call, CUdeviceptr address) {
   Machine& machine = call.machine;
+  if (FreeManaged(call, address)) return CUDA_SUCCESS;
   Block* live = machine.blocks.FindLive(address);
   if (live == nullptr) return CUDA_ERROR_INVALID_VALUE;
   live->freed = true;  // a second thread that comes while this one waits finds it gone
