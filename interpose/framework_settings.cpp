@@ -19,6 +19,8 @@ constexpr const char* kAsyncBackend = "backend:cudaMallocAsync";
 // The second is the older name, which some versions of PyTorch read first.
 constexpr const char* kPyTorchNames[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
 constexpr const char* kDecision = "_STALLOC_PYTORCH";
+// With it, PyTorch's NCCL asks the allocator to be told of every segment, which the cudaMallocAsync backend refuses.
+constexpr const char* kRegisteredBuffers = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
 
 bool backend_was_chosen = false;
 
@@ -45,15 +47,26 @@ std::optional<std::string> Obstacle(const runtime::Settings& settings) {
   if (settings.ipc == runtime::Ipc::kOn) return std::string();
   const std::vector<std::string> arguments = runtime::ArgumentsOfThisProcess();
   std::string why;
-  if (const auto feature = FindAllocatorFeature(arguments)) {
+  const auto feature = FindAllocatorFeature(arguments);
+  if (feature && feature->shares_memory) {
+    if (settings.ipc == runtime::Ipc::kOff) return std::nullopt;
+    ::setenv("STALLOC_IPC", "on", 1);  // for the start of this process, and for the children that it sends memory to
+    return "PyTorch keeps its own allocator, and cudaMalloc is left to the driver, so that other processes can be "
+           "given "
+           "its memory: " +
+           feature->where + " has " + feature->what + " (STALLOC_IPC=off overrides this)";
+  }
+  if (feature) {
     why = feature->where + " has " + feature->what;
+  } else if (Get(kRegisteredBuffers) != nullptr && !Is(kRegisteredBuffers, "") && !Is(kRegisteredBuffers, "0")) {
+    why = std::string(kRegisteredBuffers) + " is set";
   } else if (runtime::KnownToNeed(settings, Need::kGraphPools)) {
     why = "an earlier run of this program used them";
   } else {
     return std::nullopt;
   }
-  return "PyTorch keeps its own allocator, whose blocks only are served and not single tensors: CUDA graph pools and "
-         "memory history need it, and " +
+  return "PyTorch keeps its own allocator, whose blocks only are served and not single tensors: CUDA graph pools, "
+         "memory history and NCCL's registered buffers need it, and " +
          why + " (PYTORCH_ALLOC_CONF=backend:cudaMallocAsync overrides this)";
 }
 

@@ -24,6 +24,11 @@ constexpr std::string_view kFeatures[] = {"reduce-overhead", "max-autotune", "tr
                                           "\"cudagraphs\"",  "'cudagraphs'", "_record_memory_history",
                                           "memory_snapshot", "use_mem_pool"};
 
+// What only those write who send CUDA memory to other processes themselves. A tensor put into a queue of
+// torch.multiprocessing looks the same on the CPU, as data loaders and mp.spawn do, and is nobody's sign.
+constexpr std::string_view kSharing[] = {"torch.multiprocessing.reductions", "rebuild_cuda_tensor", "_share_cuda_",
+                                         "_new_shared_cuda"};
+
 // The feature that a line names outside a comment; empty if there is none.
 std::string_view FeatureIn(std::string_view line) {
   line = line.substr(0, line.find('#'));
@@ -45,7 +50,14 @@ std::string_view FeatureIn(std::string_view line) {
     }
     return feature;
   }
+  for (const std::string_view feature : kSharing)
+    if (line.find(feature) != std::string_view::npos) return feature;
   return {};
+}
+
+AllocatorFeature Found(std::string_view feature, std::string where) {
+  const bool shares = std::find(std::begin(kSharing), std::end(kSharing), feature) != std::end(kSharing);
+  return {std::string(feature), std::move(where), shares};
 }
 
 // The modules of a program that lie beside its script, followed along its imports.
@@ -89,7 +101,7 @@ class Source {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
       const std::string_view line = text.substr(begin, end - begin);
       if (const std::string_view feature = FeatureIn(line); !feature.empty())
-        return AllocatorFeature{std::string(feature), path + " line " + std::to_string(number + 1)};
+        return Found(feature, path + " line " + std::to_string(number + 1));
       Follow(line, folder);
       begin = end + 1;
     }
@@ -141,7 +153,7 @@ std::optional<AllocatorFeature> FindAllocatorFeature(std::span<const std::string
     // A script's text, given by -c, is searched by lines below.
     if (argument.find('\n') != std::string::npos) continue;
     if (const std::string_view feature = FeatureIn(argument); !feature.empty())
-      return AllocatorFeature{std::string(feature), "the command line"};
+      return Found(feature, "the command line");
   }
   const std::string script = runtime::ScriptOf(arguments);
   if (script.starts_with("-c ")) {

@@ -92,6 +92,14 @@ TEST_F(Needs, TheReasonIsSaidOnceCudaIsUsed) {
   EXPECT_EQ(Run("import torch\n").output, kAsync);  // nothing to be said
 }
 
+TEST_F(Needs, RegisteredBuffersOfNcclKeepPyTorchsAllocator) {
+  const char* hook = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
+  environment_[hook] = "1";
+  EXPECT_EQ(Run("import torch\n").output, kLeft);
+  environment_[hook] = "0";
+  EXPECT_EQ(Run("import torch\n").output, kAsync);
+}
+
 TEST_F(Needs, WhatTheUserSetStays) {
   environment_["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
   EXPECT_EQ(Run("mode='reduce-overhead'\n").output, "- expandable_segments:True\n");
@@ -147,6 +155,26 @@ TEST_F(Needs, IpcHandlesAreRefusedOnceAndThenGiven) {
   EXPECT_EQ(asked.exit_code, 0) << asked.output;
   EXPECT_NE(asked.output.find("1 online, 1 passed through"), std::string::npos) << asked.output;
   EXPECT_EQ(asked.output.find("warn"), std::string::npos) << asked.output;
+}
+
+// Memory that PyTorch is to give to other processes is the driver's from the first run on, where the source says so.
+TEST_F(Needs, AScriptThatSharesCudaMemoryIsKnown) {
+  const std::string script = "from torch.multiprocessing.reductions import reduce_tensor\n";
+  EXPECT_EQ(Run(script).output, kLeft);
+  for (const char* other :
+       {"import torch.multiprocessing as mp\nmp.spawn(train, nprocs=8)\n", "queue = mp.Queue()\nqueue.put(tensor)\n",
+        "loader = DataLoader(data, num_workers=4)\n", "def reduce_tensor(t): dist.all_reduce(t)\n",
+        "from multiprocessing import reduction\n", "model.share_memory()\n"})
+    EXPECT_EQ(Run(other).output, kAsync) << other;
+  environment_["CUDA"] = "handle";
+  const Outcome shared = Run(script);
+  EXPECT_EQ(shared.exit_code, 0) << shared.output;
+  EXPECT_NE(shared.output.find("train.py line 1 has torch.multiprocessing.reductions"), std::string::npos);
+  EXPECT_NE(Run("import torch\n").exit_code, 0);
+  environment_["STALLOC_PLAN_CACHE"] = "off";  // what the run before has shown is not known
+  environment_["STALLOC_IPC"] = "off";
+  EXPECT_NE(Run(script).exit_code, 0);
+  EXPECT_TRUE(Run(script).output.starts_with(kAsync));
 }
 
 TEST_F(Needs, IpcHandlesWithoutTheShim) {
