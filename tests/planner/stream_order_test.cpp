@@ -220,6 +220,27 @@ TEST(StreamOrder, ExactSearchEqualsBruteForce) {
   }));
 }
 
+// A block may have to lie below another that it shares no slot with: whichever is preferred, it is waited for.
+TEST(StreamOrder, ExactSearchPutsBelowWhatNeverLivesTogether) {
+  Problem problem;
+  problem.requests = {{5, 2, 4, 3}, {2, 5, 6, 3}, {4, 3, 4, 0}, {2, 7, 9, 1}};
+  problem.streams = 4;
+  problem.reusable = {10, 12, 9, 4, 15, 7, 14, 6, 4, 4, 4, 12, 13, 9, 11, 15};
+  const Bytes lowest = LowestHeight(problem);
+  const Instance instance = MakeInstance(problem);
+  using First = ExactStrategy::First;
+  for (const First first : {First::kFewestBranches, First::kLowest, First::kPreferredOfLowest}) {
+    Order preference{0, 1, 2, 3};
+    do {
+      const auto never = [] { return false; };
+      const ExactResult found = SearchExactly(instance, lowest, {first, 4, preference}, 1 << 20, never);
+      EXPECT_EQ(found.kind, ExactResult::Kind::kFound);
+      const ExactResult below = SearchExactly(instance, lowest - 1, {first, 4, preference}, 1 << 20, never);
+      EXPECT_EQ(below.kind, ExactResult::Kind::kNone);
+    } while (std::next_permutation(preference.begin(), preference.end()));
+  }
+}
+
 TEST(StreamOrder, IsOfNoAccountWhereMemoryIsReusableAtOnce) {
   EXPECT_TRUE(rc::check([] {
     Problem problem = *AnyProblem(AnyShape());
