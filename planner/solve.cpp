@@ -128,7 +128,7 @@ class Solver {
     Offer(segments.offsets(), "segments");
     for (int idle = 0; options_.effort > 0 && idle < kIdleRoundsOfSegments && !Done() && !OutOfTime(); ++idle) {
       // Close to the bound first, then halfway to it, and less and less ambitious where that is too much.
-      const int halves = !Close() ? idle / 2 : 1 + idle / 4;
+      const int halves = Close() ? 1 + idle / 4 : (idle + 1) / 2;
       const Bytes above = best_->height - 1 - low;
       const Bytes ceiling = halves == 0 ? close : low + above - (above >> halves);
       if (segments.Lower(ceiling, [this] { return OutOfTime(); }) > 0) idle = -1;
