@@ -12,6 +12,7 @@
 #include "driver_table.h"
 #include "framework_settings.h"
 #include "loader.h"
+#include "memory_checker.h"
 #include "real_symbols.h"
 #include "runtime/log.h"
 #include "runtime/program_fingerprint.h"
@@ -57,6 +58,10 @@ bool Start() {
   std::vector<std::string> warnings;
   const runtime::Settings settings = runtime::LoadSettings(environ, &warnings);
   runtime::SetLogLevel(settings.log);
+  if (MemoryCheckerAttached()) {
+    runtime::LogWarn("compute-sanitizer is attached: memory is left to the driver, whose blocks it checks");
+    return false;
+  }
   for (const std::string& warning : warnings) runtime::LogWarn(warning);
   if (!runtime::Start(UnwrappedDriver(), settings)) return false;
   if (!PyTorchRemark().empty()) runtime::LogWarn(PyTorchRemark());
