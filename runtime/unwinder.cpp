@@ -74,14 +74,21 @@ _Unwind_Reason_Code Step(_Unwind_Context* context, void* data) {
   return _URC_NO_REASON;
 }
 
-int WalkByAbi(void** addresses, std::uintptr_t* slots, int count) {
-  Walk walk{.addresses = addresses, .slots = slots, .count = -1, .room = count};  // -1: this function's own frame
+// Always inlined: the first frame is that of the function which calls this.
+[[gnu::always_inline]] inline int WalkByAbi(void** addresses, std::uintptr_t* slots, int count) {
+  Walk walk{.addresses = addresses, .slots = slots, .count = -1, .room = count};  // -1: without that frame
   abi.backtrace.load(std::memory_order_relaxed)(&Step, &walk);
   return walk.count > 0 ? walk.count : 0;
 }
 
-// Not inlined, nor a tail call: each is one frame more than WalkByAbi, as libunwind's is.
 int WalkByLibgcc(void** addresses, int count) { return WalkByAbi(addresses, nullptr, count); }
+
+#if defined(__x86_64__)
+int WalkSlots(void** addresses, std::uintptr_t* slots, int count) { return WalkByAbi(addresses, slots, count); }
+constexpr WalkSlotsFunction kWalkSlots = &WalkSlots;
+#else
+constexpr WalkSlotsFunction kWalkSlots = nullptr;  // a return address is wherever the called function puts it
+#endif
 
 template <typename Function>
 Function SymbolOf(void* library, const char* name) {
@@ -94,12 +101,6 @@ bool FindAbi(void* library) {
   abi.get_cfa = SymbolOf<decltype(abi.get_cfa.load())>(library, "_Unwind_GetCFA");
   return abi.backtrace != nullptr && abi.get_ip != nullptr && abi.get_cfa != nullptr;
 }
-
-#if defined(__x86_64__)
-constexpr WalkSlotsFunction kWalkSlots = &WalkByAbi;
-#else
-constexpr WalkSlotsFunction kWalkSlots = nullptr;  // a return address is wherever the called function puts it
-#endif
 
 }  // namespace
 
