@@ -13,6 +13,8 @@ namespace {
 // A marker (an event) is recorded behind every so many frees of a stream, so that another stream's request finds some
 // that have passed.
 constexpr std::uint64_t kFreesPerMarker = 64;
+// While there is one stream alone, only what unmaps memory asks how far it has come.
+constexpr std::uint64_t kFreesPerMarkerAlone = 1024;
 
 }  // namespace
 
@@ -191,7 +193,7 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
         return CUDA_SUCCESS;
       }
       ReleaseBlock(address, block, place);
-      marker_due = streams_.NeedsMarker(who.stream, kFreesPerMarker);
+      marker_due = streams_.NeedsMarker(who.stream, multi_stream_ ? kFreesPerMarker : kFreesPerMarkerAlone);
       if (!marker_due && !block.waited_for) [[likely]]
         return CUDA_SUCCESS;
     }

@@ -1,6 +1,7 @@
 // The part of DeviceMemory that follows the order between streams: markers recorded and polled, waiting for everything,
 // and what the program does with its own streams and events. No driver call is made under the lock.
 #include <algorithm>
+#include <array>
 
 #include "runtime/capture.h"
 #include "runtime/device_memory.h"
@@ -48,28 +49,32 @@ void DeviceMemory::RecordMarker(StreamIndex stream) {
 
 void DeviceMemory::RecordMarkers() {
   RelaxedCapture relaxed(driver_);
-  std::vector<StreamIndex> uncovered;
+  std::array<StreamIndex, kMaxStreams> uncovered;
+  std::size_t count = 0;
   {
     std::lock_guard lock(mutex_);
-    streams_.Uncovered(&uncovered);
-    // A per-thread default stream can be named by its own thread alone; its owner is not known here.
-    std::erase_if(uncovered, [&](StreamIndex s) { return streams_.HandleOf(s) == CU_STREAM_PER_THREAD; });
+    streams_.VisitUncovered([&](StreamIndex stream) {
+      // A per-thread default stream can be named by its own thread alone; its owner is not known here.
+      if (streams_.HandleOf(stream) != CU_STREAM_PER_THREAD) uncovered[count++] = stream;
+    });
   }
-  for (const StreamIndex stream : uncovered) RecordMarker(stream);
+  for (std::size_t i = 0; i < count; ++i) RecordMarker(uncovered[i]);
   PollMarkers();
 }
 
 void DeviceMemory::PollMarkers() {
   RelaxedCapture relaxed(driver_);
-  std::vector<StreamTable::Marker> markers;
+  // More than these are not pending for long: the next look finds them.
+  std::array<StreamTable::Marker, 64> markers;
+  std::size_t count = 0;
   {
     std::lock_guard lock(mutex_);
-    markers = streams_.TakeMarkers();
+    count = streams_.TakeMarkers(markers);
   }
   // Markers of a stream pass in order: the newest that has passed speaks for all before it.
-  std::vector<bool> passed(markers.size(), false);
-  std::vector<std::uint64_t> reached(kMaxStreams, 0);
-  for (std::size_t i = markers.size(); i-- > 0;) {
+  std::array<bool, std::tuple_size_v<decltype(markers)>> passed{};
+  std::array<std::uint64_t, kMaxStreams> reached{};
+  for (std::size_t i = count; i-- > 0;) {
     if (markers[i].position <= reached[markers[i].stream]) {
       passed[i] = true;
     } else if (driver_.cuEventQuery(markers[i].event) == CUDA_SUCCESS) {
@@ -78,7 +83,7 @@ void DeviceMemory::PollMarkers() {
     }
   }
   std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < markers.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (passed[i]) {
       streams_.Pass(markers[i].stream, markers[i].position);
       idle_events_.push_back(markers[i].event);

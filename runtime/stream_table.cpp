@@ -54,19 +54,16 @@ void StreamTable::Pass(StreamIndex stream, std::uint64_t position) noexcept {
   streams_[stream].covered = std::max(streams_[stream].covered, position);
 }
 
-void StreamTable::Uncovered(std::vector<StreamIndex>* streams) const {
-  for (StreamIndex i = 1; i <= count(); ++i)
-    if (!streams_[i].retired && streams_[i].position > streams_[i].covered) streams->push_back(i);
-}
-
 void StreamTable::AddMarker(const Marker& marker) {
   streams_[marker.stream].covered = std::max(streams_[marker.stream].covered, marker.position);
   markers_.push_back(marker);
 }
 
-std::vector<StreamTable::Marker> StreamTable::TakeMarkers() {
-  std::vector<Marker> taken;
-  taken.swap(markers_);
+std::size_t StreamTable::TakeMarkers(std::span<Marker> room) {
+  const std::size_t taken = std::min(room.size(), markers_.size());
+  const auto end = markers_.begin() + static_cast<std::ptrdiff_t>(taken);
+  std::copy(markers_.begin(), end, room.begin());
+  markers_.erase(markers_.begin(), end);
   return taken;
 }
 

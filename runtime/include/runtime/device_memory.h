@@ -280,8 +280,8 @@ class DeviceMemory {
   Proposal FromSlot(std::int32_t index, Asked* asked);
   bool TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim, bool* over_budget);
   const BlockPlace* PersistentPlace(const Asked& asked);
-  bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
-                 Claim* claim, bool* over_budget);
+  bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim,
+                 bool* over_budget);
   bool TakeWhole(Run run, StreamIndex stream) noexcept;
   std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "runtime/flat_map.h"
@@ -70,13 +71,18 @@ class StreamTable {
   void Pass(StreamIndex stream, std::uint64_t position) noexcept;
   std::uint64_t Passed(StreamIndex stream) const noexcept { return streams_[stream].passed; }
 
-  // Streams with frees that no marker covers yet.
-  void Uncovered(std::vector<StreamIndex>* streams) const;
+  // visit(StreamIndex) for each stream with frees that no marker covers yet.
+  template <typename Visit>
+  void VisitUncovered(Visit visit) const {
+    for (StreamIndex i = 1; i <= count(); ++i)
+      if (!streams_[i].retired && streams_[i].position > streams_[i].covered) visit(i);
+  }
   bool NeedsMarker(StreamIndex stream, std::uint64_t frees) const noexcept {
     return streams_[stream].position - streams_[stream].covered >= frees;
   }
   void AddMarker(const Marker& marker);
-  std::vector<Marker> TakeMarkers();
+  // Takes out as many pending markers as there is room for, the oldest first, and returns how many.
+  std::size_t TakeMarkers(std::span<Marker> room);
   // The first pending marker behind `fence`, if there is one.
   const Marker* MarkerBehind(Fence fence) const;
 
