@@ -2,8 +2,9 @@
 // same pair over and over, and from four threads at once. One mode a process, so that what the shim says about the
 // process (how much was planned) is said of that mode.
 //
-//   step     an iteration of 256 requests that recurs 600 times: step_2_to_6, when the shim has no plan yet and watches
-//            (unless it kept one), and step_last_200
+//   step     an iteration of 256 requests that recurs for two seconds: step_2_to_6, when the shim has no plan yet and
+//            watches (or tries a kept one), and step_last_200, when a plan has proven itself and nothing is watched
+//   default  the same on the default stream, of which the shim must ask whose it is
 //   pairs    one size over and over, and cudaMalloc + cudaFree
 //   threads  that iteration in one thread, then in four threads at once, each on a stream of its own and all on one
 //
@@ -73,16 +74,15 @@ double Iteration(cudaStream_t stream) {
   return Nanoseconds(Clock::now() - started) / kPairsOfIteration;
 }
 
-void Step() {
-  cudaStream_t stream = NewStream();
+void Step(cudaStream_t stream, const std::string& label) {
   std::vector<double> iterations;
-  for (int i = 0; i < 600; ++i) {
+  const auto end = Clock::now() + std::chrono::seconds(2);
+  while (Clock::now() < end || iterations.size() < 400) {
     iterations.push_back(Iteration(stream));
     CHECK_CUDA(cudaStreamSynchronize(stream));  // a step ends so, outside the clock
   }
-  Row("step_2_to_6", Median({iterations.begin() + 1, iterations.begin() + 6}));
-  Row("step_last_200", Median({iterations.end() - 200, iterations.end()}));
-  CHECK_CUDA(cudaStreamDestroy(stream));
+  Row(label + "_2_to_6", Median({iterations.begin() + 1, iterations.begin() + 6}));
+  Row(label + "_last_200", Median({iterations.end() - 200, iterations.end()}));
 }
 
 void OnePair(std::size_t bytes, const char* label, cudaStream_t stream) {
@@ -173,13 +173,15 @@ int main(int argc, char** argv) {
   unsigned long long keep_all = ~0ULL;
   CHECK_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
   if (mode == "step") {
-    Step();
+    Step(NewStream(), "step");
+  } else if (mode == "default") {
+    Step(nullptr, "default_step");
   } else if (mode == "pairs") {
     Pairs();
   } else if (mode == "threads") {
     Threads();
   } else {
-    std::fprintf(stderr, "usage: microbench step|pairs|threads\n");
+    std::fprintf(stderr, "usage: microbench step|default|pairs|threads\n");
     return 2;
   }
   return 0;

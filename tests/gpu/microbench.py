@@ -25,7 +25,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import allocators, build, child, device, shim, table
 
-MODES = ("step", "pairs", "threads")
+MODES = ("step", "default", "pairs", "threads")
 NATIVE, ONLINE = "native", "online"
 
 TORCH = """

@@ -42,11 +42,15 @@ class Served {
     for (std::size_t i = 0; i < weights.size(); i += 2) Free(weights[i]);
   }
 
-  CUdeviceptr Allocate(std::uint64_t size_bytes, std::uint64_t call_site) {
+  // `stream` names one of several default streams, as threads have them.
+  CUdeviceptr Allocate(std::uint64_t size_bytes, std::uint64_t call_site, std::uint64_t stream = 0) {
     const std::uint64_t site = memory().WantsCallSite(size_bytes) ? call_site : 0;
-    return memory().Allocate(size_bytes, DeviceMemory::Order{nullptr, 0}, site).address;
+    return memory().Allocate(size_bytes, DeviceMemory::Order{nullptr, stream}, site).address;
   }
-  void Free(CUdeviceptr address) { memory().Free(address, DeviceMemory::Order{nullptr, 0}); }
+  void Free(CUdeviceptr address, std::uint64_t stream = 0) {
+    memory().Free(address, DeviceMemory::Order{nullptr, stream});
+  }
+  CUcontext context() const { return context_; }
   DeviceMemory& memory() { return service_->memory(); }
   Learner& learner() { return service_->learner(); }
 
@@ -63,6 +67,28 @@ void OnlinePair(benchmark::State& state) {
   for (auto _ : state) served.Free(served.Allocate(size_bytes, 1));
 }
 BENCHMARK(OnlinePair)->Arg(4096)->Arg(1 << 20)->Arg(64 << 20);
+
+// Several threads at once, all on one stream or each on one of its own, with nothing else to do between pairs: as much
+// contention as there can be. Time is from one pair to the next of any thread: what does not grow with the threads is
+// not lost to waiting. CPU time is a pair's, waiting included.
+void OnlinePairOfThreads(benchmark::State& state) {
+  static std::unique_ptr<Served> served;
+  if (state.thread_index() == 0) served = std::make_unique<Served>(false);
+  const std::uint64_t stream = state.range(0) != 0 ? static_cast<std::uint64_t>(state.thread_index()) : 0;
+  bool current = false;
+  for (auto _ : state) {
+    if (!current) cuCtxSetCurrent(served->context()), current = true;
+    served->Free(served->Allocate(1 << 20, 1, stream), stream);
+  }
+}
+BENCHMARK(OnlinePairOfThreads)
+    ->ArgName("own_streams")
+    ->Arg(0)
+    ->Arg(1)
+    ->Threads(1)
+    ->Threads(2)
+    ->Threads(4)
+    ->UseRealTime();
 
 // A training-like iteration: 64 layers, each an activation that is kept and two temporaries, and the way back. Reports
 // the time of a pair.
