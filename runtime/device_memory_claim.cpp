@@ -173,12 +173,20 @@ DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
       return FromSlot(index, asked);
     }
   }
-  if (!plan_) return {};
+  if (!plan_) {
+    if (other_kinds_.empty()) [[likely]]
+      return {};
+    const std::int32_t index = FollowOtherKinds(Matcher::kNone, *asked);
+    return plan_ ? FromSlot(index, asked) : Proposal{};
+  }
   if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) {
     // What is made once is no part of the iteration: the matcher would only be led astray.
     if (const BlockPlace* place = PersistentPlace(*asked)) return {.place = place, .may_wait = MayWait()};
   }
-  return FromSlot(plan_->matcher.Match(asked->size_bytes, 0, asked->call_site), asked);
+  std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
+  if (!other_kinds_.empty() && (index < 0 || astray_ != 0)) [[unlikely]]
+    index = FollowOtherKinds(index, *asked);
+  return FromSlot(index, asked);
 }
 
 // The plan in force was asked which of its requests this is: `index`, or none where it is negative.

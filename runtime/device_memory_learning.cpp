@@ -136,9 +136,9 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
   std::lock_guard lock(mutex_);
   if (next_plan_) {
     Pin(*next_plan_, false);
-    if (plan_) Pin(*plan_, true);
-    if (plan) Pin(*plan, true);
     retired_plans_.push_back(std::move(next_plan_));
+    if (plan) Pin(*plan, true);
+    PinAll();
   }
   if (plan) {
     if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), next_number_);
@@ -169,15 +169,23 @@ void DeviceMemory::Pin(const PlanInForce& plan, bool pinned) {
     if (slot.view != kNoView) (*views_)[slot.view].pinned = pinned;
 }
 
+// Under the lock. Plans share views: where one is unpinned, the others pin theirs anew.
+void DeviceMemory::PinAll() {
+  if (plan_) Pin(*plan_, true);
+  if (next_plan_) Pin(*next_plan_, true);
+  for (const OtherKind& kind : other_kinds_) Pin(*kind.plan, true);
+}
+
 // Under the lock.
 void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
   if (plan_) {
-    Pin(*plan_, false);
-    retired_plans_.push_back(std::move(plan_));
+    PutAside(std::move(plan_));
   }
   plan_ = std::move(plan);
-  iterations_seen_ = 0;
-  if (plan_) Pin(*plan_, true);
+  iterations_seen_ = plan_ ? plan_->matcher.IterationsSeen() : 0;
+  astray_ = without_plan_ = 0;
+  for (OtherKind& kind : other_kinds_) kind.lead = 0;
+  PinAll();
   plan_hint_.store(plan_.get(), std::memory_order_release);
 }
 

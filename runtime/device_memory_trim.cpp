@@ -104,11 +104,14 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber fr
       if (held) continue;
       for (const ViewIndex view : views_->Mapping(begin, last - begin)) {
         dropped.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages, (*views_)[view].head});
-        for (PlanInForce* plan : {plan_.get(), next_plan_.get()}) {
-          if (plan == nullptr) continue;
+        const auto forget = [&](const std::shared_ptr<PlanInForce>& plan) {
+          if (!plan) return;
           for (BlockPlace& slot : plan->slots)
             if (slot.view == view) slot.view = kNoView;  // mapped again when it is next asked for
-        }
+        };
+        forget(plan_);
+        forget(next_plan_);
+        for (const OtherKind& kind : other_kinds_) forget(kind.plan);
         views_->Drop(view);
       }
       space_->Claim({begin * kPageGranules, last * kPageGranules});

@@ -28,6 +28,7 @@ constexpr double kWorthwhile = 0.7;
 // the requests known, or that many of them find their slot taken, the program has changed and is watched again.
 constexpr std::uint64_t kCheckRequests = 2000;
 constexpr double kPoor = 0.6;
+constexpr double kHopeless = 0.1;  // one such check is enough
 constexpr int kPoorChecks = 3;
 
 // Without a plan after so many observations the program is left alone until it has made twice as many requests.
@@ -73,6 +74,7 @@ std::optional<std::string> Learner::StartFrom(const planner::Plan& plan) {
 
 bool Learner::Step(PlanChooser::Clock::time_point now) {
   if (!options_.planning) return false;
+  NoteReturn();
   if (memory_.observing()) return Watch();
   Check(now);
   return false;
@@ -260,6 +262,25 @@ Learner::Counts Learner::Window() const {
           now.planned - window_start_.planned};
 }
 
+// A kept plan may have taken over by itself. It did well when it was last in force.
+void Learner::NoteReturn() {
+  const DeviceMemory::InForce now = memory_.in_force();
+  if (now.returns == returns_seen_) return;
+  returns_seen_ = now.returns;
+  if (now.requests == 0) return;
+  LogInfo("device " + std::to_string(memory_.ordinal()) + ": a plan of an earlier kind of iteration, of " +
+          std::to_string(now.requests) + " requests, is in force again");
+  chooser_.Forget();
+  const bool watching = memory_.observing();
+  BeginTrial(now.period, now.requests);
+  Tell([&](PlanStatus& status) {
+    status.state = watching ? PlanStatus::State::kOnTrial : PlanStatus::State::kSettled;
+    status.reason = PlanStatus::Reason::kNone;
+    status.period = now.period;
+    status.requests = now.requests;
+  });
+}
+
 // Another plan may have to take over because memory is short.
 void Learner::LookAtMemory(PlanChooser::Clock::time_point now) {
   const std::optional<std::string> method = chooser_.Look(now);
@@ -289,9 +310,11 @@ void Learner::Check(PlanChooser::Clock::time_point now) {
   const auto requests = static_cast<double>(window.requests);
   const bool poor = static_cast<double>(window.matched) < kPoor * requests ||
                     static_cast<double>(window.busy) > (1 - kPoor) * requests;
-  poor_checks_ = poor ? poor_checks_ + 1 : 0;
+  const bool hopeless = static_cast<double>(window.matched) < kHopeless * requests;
+  poor_checks_ = hopeless ? kPoorChecks : poor ? poor_checks_ + 1 : 0;
   if (poor_checks_ < kPoorChecks) return;
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": the program has changed; watching it again");
+  memory_.KeepPlanInForce();  // it did well: the program may come back to it
   chooser_.Forget();
   BeginTrial(period_, pattern_requests_);
   doing_well_ = false;

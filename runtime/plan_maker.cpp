@@ -56,6 +56,7 @@ planner::SolveOptions SolveWithin(int deadline_ms) {
 std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<planner::Slot>& slots,
                                     const std::vector<SlotOrder>& order) {
   auto plan = std::make_shared<PlanInForce>();
+  plan->period = task.pattern.period;
   plan->slots.resize(task.pattern.requests.size());
   if (!order.empty()) plan->order.resize(task.pattern.requests.size());
   Granule top = 0;
@@ -158,7 +159,7 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   auto in_force = std::make_shared<PlanInForce>();
   Pattern pattern;
-  pattern.period = plan.period;
+  in_force->period = pattern.period = plan.period;
   for (const planner::PlannedRequest& planned : plan.iteration) {
     PatternRequest r;
     r.call_site = planned.call_site;

@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kLeastRequests = 16;     // shorter ones are loops inside something, ...
 constexpr std::size_t kLeastRepeatsShort = 8;  // ... unless they go on and on
 constexpr std::size_t kShortRequests = 32;
+constexpr std::size_t kEndless = 2048;         // requests of a loop, however short, that is all there is by now, ...
+constexpr std::size_t kEndlessRequests = 64;   // ... in whose place so many requests make an iteration
 constexpr std::int64_t kOpenShare = 512;       // 1 / share of the live bytes' rise may stay open (a kept loss value)
 constexpr std::size_t kRepeatsOverOpen = 160;  // more than any model has layers: so often, a leak is just a leak
 constexpr std::size_t kHeldShare = 64;         // 1 / share of the requests may be held from before
@@ -116,9 +118,11 @@ std::vector<Iteration> ExactIterations(std::span<const Request> requests) {
 
   std::vector<Iteration> iterations;
   for (const Period& period : PrimitivePeriods(tokens)) {
-    const std::size_t p = period.length, n = requests.size(), repeats = period.run / p;
+    std::size_t p = period.length;
+    if (p < kLeastRequests && period.run >= kEndless) p *= kEndlessRequests / p;
+    const std::size_t n = requests.size(), repeats = period.run / p;
     if (p < kLeastRequests || (p < kShortRequests && repeats < kLeastRepeatsShort)) continue;
-    if (!Closes(requests, n - 2 * p, p, repeats) || HeldFromBefore(requests, period)) continue;
+    if (!Closes(requests, n - 2 * p, p, repeats) || HeldFromBefore(requests, {p, period.run})) continue;
     Iteration iteration;
     iteration.begin = LowestBoundary(requests, p);
     iteration.end = iteration.begin + p;

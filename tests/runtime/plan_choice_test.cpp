@@ -4,22 +4,16 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <thread>
 #include <vector>
 
 #include "model_driver.h"
-#include "runtime/learner.h"
+#include "training_loop.h"
 
 namespace stalloc::runtime {
 namespace {
 
 using planner::PlanChoice;
 using planner::PlanFront;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
@@ -84,90 +78,6 @@ TEST(SmallerChoice, LeavesOthersTheirPages) {
   for (PlanChoice& choice : front.choices) choice.merits.pages += 70;
   EXPECT_EQ(SmallerChoice(front, 0, 70, room), 2u);
 }
-
-// --- a training loop ------------------------------------------------------------------------------------------------
-
-// Blocks that are made once, and a step: layers leave activations behind; on the way back each is freed for a gradient
-// that is a little larger, so that it does not fit into the hole.
-class TrainingLoop {
- public:
-  TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy)
-      : device_(device), memory_(api, 0, 0, policy) {
-    EXPECT_EQ(memory_.Initialise(), CUDA_SUCCESS);
-    Learner::Options options;
-    options.deadline_ms = 20;
-    learner_ = std::make_unique<Learner>(memory_, options);
-    for (int i = 0; i < 4; ++i) Make(40 * kMiB, 100 + i);
-  }
-
-  // Layers leave activations behind; every other one is freed and made again on the way back, a little larger, so that
-  // it does not fit into the hole that the first left. `percent` of the usual batch.
-  void Iterate(std::uint64_t percent = 100) {
-    const std::uint64_t planned = memory_.Counters().planned_requests;
-    std::vector<Block> kept;
-    std::vector<Block> freed;
-    std::vector<Block> again;
-    for (std::uint64_t i = 0; i < 2 * kLayers; ++i)
-      (i % 2 == 0 ? kept : freed).push_back(Make(10 * kMiB * percent / 100, 200 + i));
-    for (const Block& block : freed) Free(block);
-    for (std::uint64_t i = 0; i < kLayers; ++i) again.push_back(Make(12 * kMiB * percent / 100, 300 + i));
-    if (at_the_peak) at_the_peak();
-    for (const Block& block : kept) Free(block);
-    for (const Block& block : again) Free(block);
-    device_.ExecuteAll();
-    planned_ = memory_.Counters().planned_requests - planned;
-    now_ += milliseconds(200);
-    learner_->Step(now_);
-  }
-
-  bool Until(PlanStatus::State state) {
-    for (int i = 0; i < 100 && learner_->status().state != state; ++i) Iterate();
-    return learner_->status().state == state;
-  }
-
-  // The choice is looked for on another thread.
-  bool UntilThereIsAChoice() {
-    for (int i = 0; i < 3000 && learner_->status().choices == 0; ++i) {
-      std::this_thread::sleep_for(milliseconds(5));
-      if (i % 20 == 0) Iterate();
-    }
-    return learner_->status().choices > 1;
-  }
-
-  std::function<void()> at_the_peak;
-
-  DeviceMemory& memory() { return memory_; }
-  PlanStatus status() const { return learner_->status(); }
-  std::uint64_t held_bytes() const { return memory_.Counters().reserved_bytes; }
-  std::uint64_t planned() const { return planned_; }  // in the last iteration
-  static constexpr std::uint64_t kLayers = 20;
-  static constexpr std::uint64_t kRequests = 3 * kLayers;
-
- private:
-  struct Block {
-    CUdeviceptr address;
-    std::uint64_t bytes, number;
-  };
-  static DeviceMemory::Order Stream() { return {reinterpret_cast<CUstream>(std::uintptr_t{16}), 0}; }
-
-  Block Make(std::uint64_t bytes, std::uint64_t call_site) {
-    const auto made = memory_.Allocate(bytes, Stream(), call_site);
-    EXPECT_EQ(made.result, CUDA_SUCCESS);
-    device_.Touch(Stream().stream, made.address, bytes, made.number);
-    return {made.address, bytes, made.number};
-  }
-  void Free(const Block& block) {
-    // Its contents are still its own: whoever else wrote there would have been told of by the model.
-    device_.Touch(Stream().stream, block.address, block.bytes, block.number);
-    EXPECT_EQ(memory_.Free(block.address, Stream()), CUDA_SUCCESS);
-  }
-
-  model::Device& device_;
-  DeviceMemory memory_;
-  std::unique_ptr<Learner> learner_;
-  PlanChooser::Clock::time_point now_{seconds(1000)};
-  std::uint64_t planned_ = 0;
-};
 
 class PlanByPressure : public ::testing::Test {
  protected:

@@ -200,5 +200,26 @@ TEST(FinderWindow, IsBounded) {
             training.script().truths[pattern->first_block].step + 1);
 }
 
+// What a program does when it has come to its measuring loop: one block, made and freed for ever.
+TEST(IterationFinder, AnEndlessLoopIsAnIteration) {
+  IterationFinder finder;
+  std::uint64_t block = 1;
+  const auto pairs = [&](int count) {
+    for (int i = 0; i < count; ++i, ++block) {
+      const Observation both[] = {{Observation::Op::kAllocate, 0, block, 1 << 20, 77},
+                                  {Observation::Op::kFree, 0, block, 1 << 20, 0}};
+      finder.Observe(both);
+    }
+  };
+  pairs(1500);
+  EXPECT_FALSE(finder.Find()) << "a loop inside something";
+  pairs(1500);
+  const std::optional<Pattern> pattern = finder.Find();
+  ASSERT_TRUE(pattern);
+  EXPECT_TRUE(pattern->exact);
+  EXPECT_EQ(pattern->requests.size(), 64u);
+  EXPECT_EQ(pattern->period, 128);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

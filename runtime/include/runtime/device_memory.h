@@ -65,6 +65,7 @@ struct MemoryCounters {
   std::uint64_t slot_busy = 0;         // planned requests whose slot was taken, served online
   std::uint64_t out_of_memory = 0;     // requests that could not be served
   std::uint64_t plans_installed = 0;
+  std::uint64_t plan_returns = 0;  // a kept plan took over again
   std::uint64_t iterations = 0;
 };
 
@@ -220,6 +221,18 @@ class DeviceMemory {
   bool Install(std::shared_ptr<PlanInForce> plan, When when);
   bool awaiting_iteration() const;
 
+  // Plans of other kinds of iteration (an evaluation, another batch size) are kept, a few of them, and take over again
+  // by themselves once the program does what they know and the plan in force does not: see device_memory_kinds.cpp.
+  // The plan in force, if there is one, is kept when another takes over.
+  void KeepPlanInForce();
+  // What is in force; `returns` counts the kept plans that took over.
+  struct InForce {
+    std::uint64_t returns = 0;
+    std::uint64_t requests = 0;  // of an iteration; 0: no plan
+    std::int64_t period = 0;
+  };
+  InForce in_force() const;
+
   int ordinal() const noexcept { return ordinal_; }
   CUdevice device() const noexcept { return device_; }
 
@@ -278,6 +291,8 @@ class DeviceMemory {
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   Proposal FromPlan(Asked* asked);
   Proposal FromSlot(std::int32_t index, Asked* asked);
+  std::int32_t FollowOtherKinds(std::int32_t index, const Asked& asked);
+  void PutAside(std::shared_ptr<PlanInForce> plan);
   bool TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim, bool* over_budget);
   const BlockPlace* PersistentPlace(const Asked& asked);
   bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim,
@@ -354,12 +369,20 @@ class DeviceMemory {
 
   void PutInForce(std::shared_ptr<PlanInForce> plan);
   void Pin(const PlanInForce& plan, bool pinned);
+  void PinAll();
   std::shared_ptr<PlanInForce> plan_;
   std::uint64_t iterations_seen_ = 0;  // by the matcher of the plan in force, as far as is noted
   IterationLog iterations_;
   std::shared_ptr<PlanInForce> next_plan_;                   // matched along, until its first iteration begins
   std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock
   std::atomic<PlanInForce*> plan_hint_{nullptr};
+  struct OtherKind {
+    std::shared_ptr<PlanInForce> plan;
+    std::uint32_t lead = 0;  // requests lately that it knew and the plan in force did not
+  };
+  std::vector<OtherKind> other_kinds_;  // in the order in which they were last in force
+  std::uint32_t astray_ = 0;            // falls with what the plan in force knows and rises with what it does not
+  std::uint32_t without_plan_ = 0;      // requests followed while there was no plan in force
   std::atomic<bool> observing_{false};
   std::atomic<std::uint64_t> refused_bytes_{0};
   Recorder* recorder_ = nullptr;

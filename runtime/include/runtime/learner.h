@@ -65,6 +65,7 @@ class Learner {
   bool Adopt(const Pattern& pattern);
   bool Judge();
   void Settle();
+  void NoteReturn();
   void LookAtMemory(PlanChooser::Clock::time_point now);
   void LeaveAlone(PlanStatus::Reason reason);
   void Check(PlanChooser::Clock::time_point now);
@@ -102,6 +103,7 @@ class Learner {
   int poor_checks_ = 0;
   PlanChooser chooser_;
   std::uint64_t told_choices_ = 0;
+  std::uint64_t returns_seen_ = 0;
   mutable std::mutex status_mutex_;
   PlanStatus status_;
 };

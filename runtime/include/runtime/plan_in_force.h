@@ -34,6 +34,8 @@ struct PlanInForce {
   Matcher::PreparedPattern prepared;  // goes into `matcher` when the plan is installed
   std::vector<BlockPlace> slots;      // by the matcher's index
   std::vector<SlotOrder> order;       // likewise; empty: no slot needs anything
+  std::int64_t period = 0;            // of the iteration, in allocations and frees
+  bool keep = false;                  // when another plan takes over, for the program may come back to this one
   std::vector<bool> touched;          // by page: a slot, or a persistent block's place, lies in it
 
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by

@@ -1,0 +1,90 @@
+// The part of DeviceMemory that keeps plans of several kinds of iteration: training and evaluation, one batch size and
+// another. All of it under the lock; nothing allocates on the serving path.
+//
+// A plan that the program has turned away from is put aside when another takes over. While the plan in force knows what
+// comes, the others cost nothing; where it does not, each of them is asked too, by a matcher of its own, and the one
+// that has lately known many requests which the plan in force did not takes over in the middle of things: its matcher
+// has found its place by then. So the first requests of an iteration are enough, wherever that begins, and single
+// requests that are in no plan change nothing. What is in force then goes to the others' side, with its slots, views and
+// all. Its places may have been taken since: as with any plan, a slot is looked at before it is handed out.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/device_memory.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+constexpr std::size_t kMostOthers = 4;
+
+// So far ahead of the plan in force another takes over. More than any two kinds have in common by chance in a row,
+// less than the smallest iteration that is worth it.
+constexpr std::uint32_t kLead = 12;
+
+// Requests that the plan in force must know before nobody else is asked any more.
+constexpr std::uint32_t kMostAstray = 64;
+
+// Without a plan in force call sites are not taken and nobody looks: the others are given up after so many requests.
+constexpr std::uint32_t kFollowedWithoutPlan = 1 << 14;
+
+}  // namespace
+
+// Room for all that may come is made where the learner puts plans aside; a swap makes none.
+void DeviceMemory::PutAside(std::shared_ptr<PlanInForce> plan) {
+  if (!plan->keep) {
+    Pin(*plan, false);
+    retired_plans_.push_back(std::move(plan));
+    return;
+  }
+  // It begins anew when it is asked again.
+  plan->matcher.Install(plan->matcher.Install(nullptr));
+  other_kinds_.push_back({std::move(plan)});
+  if (other_kinds_.size() <= kMostOthers) return;
+  Pin(*other_kinds_.front().plan, false);
+  retired_plans_.push_back(std::move(other_kinds_.front().plan));
+  other_kinds_.erase(other_kinds_.begin());
+}
+
+// The plan in force knew this request as `index`, or not. Returns what it is to the plan that is in force then.
+std::int32_t DeviceMemory::FollowOtherKinds(std::int32_t index, const Asked& asked) {
+  astray_ = index < 0 ? std::min(astray_ + 1, kMostAstray) : astray_ - 1;
+  if (!plan_ && ++without_plan_ > kFollowedWithoutPlan) {
+    for (OtherKind& kind : other_kinds_) {
+      Pin(*kind.plan, false);
+      retired_plans_.push_back(std::move(kind.plan));
+    }
+    other_kinds_.clear();
+    return Matcher::kNone;
+  }
+  for (std::size_t i = 0; i < other_kinds_.size(); ++i) {
+    OtherKind& kind = other_kinds_[i];
+    const std::int32_t known = kind.plan->matcher.Match(asked.size_bytes, 0, asked.call_site);
+    if (astray_ == 0 || (known < 0 && index >= 0)) {
+      kind.lead = 0;
+    } else if (known >= 0 && index < 0) {
+      ++kind.lead;
+    }
+    if (kind.lead < kLead) continue;
+    std::shared_ptr<PlanInForce> back = std::move(kind.plan);
+    other_kinds_.erase(other_kinds_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (plan_) plan_->keep = true;
+    PutInForce(std::move(back));
+    ++counters_.plan_returns;
+    return known;
+  }
+  return index;
+}
+
+void DeviceMemory::KeepPlanInForce() {
+  std::lock_guard lock(mutex_);
+  other_kinds_.reserve(kMostOthers + 1);
+  if (plan_) plan_->keep = true;
+}
+
+DeviceMemory::InForce DeviceMemory::in_force() const {
+  std::lock_guard lock(mutex_);
+  return {counters_.plan_returns, plan_ ? plan_->slots.size() : 0, plan_ ? plan_->period : 0};
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,79 @@
+// Several plans: a program that turns from one kind of iteration to another and back finds the plan of each again.
+#include <gtest/gtest.h>
+
+#include "model_driver.h"
+#include "training_loop.h"
+
+namespace stalloc::runtime {
+namespace {
+
+class PlanKinds : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model::device = &device_;
+    api_ = model::Api();
+  }
+  void TearDown() override {
+    for (const std::string& error : device_.errors) ADD_FAILURE() << error;
+  }
+
+  model::Device device_;
+  DriverApi api_;
+};
+
+// All requests of an iteration but those by which its kind is recognised.
+constexpr std::uint64_t kNearlyAll = TrainingLoop::kRequests - 14;
+
+TEST_F(PlanKinds, AKnownBatchSizeIsPlannedFromItsFirstIterationOn) {
+  TrainingLoop loop(device_, api_, {});
+  ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
+  const std::uint64_t sizes[] = {60, 140, 100};
+  for (const std::uint64_t percent : {60, 140}) {
+    int iterations = 0;
+    do loop.Iterate(percent);
+    while (++iterations < 200 && loop.planned() != loop.kRequests);
+    for (int i = 0; i < 12; ++i) loop.Iterate(percent);
+    EXPECT_GT(iterations, 10) << "it has to be found first";
+    EXPECT_EQ(loop.planned(), loop.kRequests);
+  }
+  EXPECT_EQ(loop.memory().Counters().plan_returns, 0u);
+
+  std::uint64_t returns = 0;
+  for (int round = 0; round < 12; ++round) {
+    const std::uint64_t percent = sizes[(round + 2) % 3];
+    loop.Iterate(percent);
+    EXPECT_GE(loop.planned(), kNearlyAll) << "round " << round;
+    EXPECT_EQ(loop.memory().Counters().plan_returns, ++returns);
+    for (int i = 0; i < round; ++i) {
+      loop.Iterate(percent);
+      EXPECT_EQ(loop.planned(), loop.kRequests) << "round " << round;
+    }
+  }
+  EXPECT_EQ(loop.status().requests, loop.kRequests);
+
+  // What an empty_cache() takes away, views of all the plans among it, is mapped again; where some of a plan's pages
+  // are gone and others are held in their place, those are used.
+  for (int round = 0; round < 12; ++round) {
+    if (round % 4 == 1) loop.memory().ReleaseIdle();
+    for (int i = 0; i < 3; ++i) loop.Iterate(sizes[round % 3]);
+    EXPECT_GE(loop.planned(), kNearlyAll) << "round " << round;
+  }
+}
+
+// An iteration that no plan knows changes nothing for the one in force.
+TEST_F(PlanKinds, AStrangeIterationIsNoReason) {
+  TrainingLoop loop(device_, api_, {});
+  ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
+  for (int i = 0; i < 100; ++i) loop.Iterate(60);
+  ASSERT_EQ(loop.planned(), loop.kRequests);
+  for (int i = 0; i < 5; ++i) {
+    loop.Iterate(171);
+    EXPECT_EQ(loop.memory().Counters().plan_returns, 0u);
+    loop.Iterate(60);
+    loop.Iterate(60);
+    EXPECT_EQ(loop.planned(), loop.kRequests);
+  }
+}
+
+}  // namespace
+}  // namespace stalloc::runtime
