@@ -16,6 +16,7 @@ void PeerAccess::Update(CUdevice peer) {
 void PeerAccess::Enable(CUdevice peer, CUcontext context) {
   std::lock_guard lock(mutex_);
   contexts_.emplace_back(peer, context);
+  opening_.fetch_and(~(std::uint64_t{1} << peer));  // it is the program's own now
   Update(peer);
 }
 
@@ -33,8 +34,19 @@ void PeerAccess::SetPool(CUdevice peer, CUmemAccess_flags flags) {
 
 void PeerAccess::Open(CUdevice peer) {
   std::lock_guard lock(mutex_);
-  opened_[static_cast<std::size_t>(peer)] = true;
+  bool& opened = opened_[static_cast<std::size_t>(peer)];
+  // Before the flags say so. Who had access by another word keeps the use of it.
+  if (!opened && FlagsOf(peer) != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) opening_.fetch_or(std::uint64_t{1} << peer);
+  opened = true;
   Update(peer);
+}
+
+void PeerAccess::Opened(CUdevice peer, bool carried_out) {
+  const std::uint64_t bit = std::uint64_t{1} << peer;
+  if (carried_out)
+    opening_.fetch_and(~bit);
+  else
+    refused_.fetch_or(bit);
 }
 
 CUdevice PeerAccess::Forget(CUcontext context) {

@@ -149,15 +149,18 @@ void NotePoolAccess(int owner, int peer, CUmemAccess_flags flags) noexcept {
 bool HasAccess(int owner, int device) noexcept {
   Process* process = Serving();
   if (process == nullptr || owner < 0) return false;
-  return owner == device ||
-         (AreTwoDevices(owner, device) && process->peers[owner].FlagsOf(device) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  return owner == device || (AreTwoDevices(owner, device) && process->peers[owner].MayUse(device));
 }
 
 bool GiveAccess(int owner, int device) noexcept {
   Process* process = Serving();
   if (process == nullptr || !AreTwoDevices(owner, device)) return false;
-  process->peers[owner].Open(device);
-  return ApplyAccess(*process, static_cast<std::size_t>(owner), device);
+  PeerAccess& access = process->peers[owner];
+  if (access.Refused(device)) return false;
+  access.Open(device);
+  const bool carried_out = ApplyAccess(*process, static_cast<std::size_t>(owner), device);
+  access.Opened(device, carried_out);
+  return carried_out;
 }
 
 void NoteCaptureBegan() noexcept { DeviceMemory::captures_in_progress.fetch_add(1); }

@@ -28,10 +28,19 @@ class PeerAccess {
   void Disable(CUdevice peer, CUcontext context);
   // The default pool's word for `peer`.
   void SetPool(CUdevice peer, CUmemAccess_flags flags);
-  // `peer` has access from now on, whatever the program enables and disables.
+  // `peer` has access from now on, whatever the program enables and disables. May be called by several threads at once:
+  // until one of them has mapped what there is and says so by Opened, others are not told that there is access.
   void Open(CUdevice peer);
+  // The driver has carried it out, or refused; then nobody need try again.
+  void Opened(CUdevice peer, bool carried_out);
+  bool Refused(CUdevice peer) const noexcept { return (refused_.load() >> peer & 1) != 0; }
   // `context` is about to be destroyed, and its access with it. Returns its device, or -1 if it had none.
   CUdevice Forget(CUcontext context);
+
+  // True if work of `peer` may rely on its access.
+  bool MayUse(CUdevice peer) const noexcept {
+    return FlagsOf(peer) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE && (opening_.load() >> peer & 1) == 0;
+  }
 
   // Counts changes.
   std::uint64_t version() const noexcept { return version_.load(); }
@@ -57,6 +66,8 @@ class PeerAccess {
 
   std::array<std::atomic<int>, kMaxDevices> flags_{};
   std::atomic<std::uint64_t> named_{0};  // bit k: device k
+  std::atomic<std::uint64_t> opening_{0};
+  std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> version_{0};
 };
 
