@@ -1,6 +1,7 @@
 #include "planner/solve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -126,7 +127,9 @@ class Solver {
     const Bytes close = std::max(low, floor_ + floor_ / kCloseShare);
     segments.Place(close);
     Offer(segments.offsets(), "segments");
-    for (int idle = 0; options_.effort > 0 && idle < kIdleRoundsOfSegments && !Done() && !OutOfTime(); ++idle) {
+    const double effort = options_.time_limit && options_.effort > 0 ? 1 : options_.effort;
+    const int rounds = static_cast<int>(std::ceil(kIdleRoundsOfSegments * effort));
+    for (int idle = 0; idle < rounds && !Done() && !OutOfTime(); ++idle) {
       // Close to the bound first, then halfway to it, and less and less ambitious where that is too much.
       const int halves = Close() ? 1 + idle / 4 : (idle + 1) / 2;
       const Bytes above = best_->height - 1 - low;

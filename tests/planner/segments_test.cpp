@@ -118,7 +118,7 @@ TEST(Segments, KnowsFixedBlocksAndAlignment) {
 TEST(Segments, OrderOfRequestsInTheProblemIsOfNoAccount) {
   Problem problem = LongTrace({.layers = 12}, 6);
   std::shuffle(problem.requests.begin(), problem.requests.end(), std::mt19937_64(6));
-  const Solution solution = Solve(problem, {.effort = 0.2});
+  const Solution solution = Solve(problem);
   EXPECT_EQ(FindViolation(problem, solution.placement), std::nullopt);
   EXPECT_LE(Ratio(solution), 1.0005);
 }
