@@ -5,8 +5,8 @@
 // comes, the others cost nothing; where it does not, each of them is asked too, by a matcher of its own, and the one
 // that has lately known many requests which the plan in force did not takes over in the middle of things: its matcher
 // has found its place by then. So the first requests of an iteration are enough, wherever that begins, and single
-// requests that are in no plan change nothing. What is in force then goes to the others' side, with its slots, views and
-// all. Its places may have been taken since: as with any plan, a slot is looked at before it is handed out.
+// requests that are in no plan change nothing. What is in force then goes to the others' side, with its slots, views
+// and all. Its places may have been taken since: as with any plan, a slot is looked at before it is handed out.
 #include <algorithm>
 #include <utility>
 
