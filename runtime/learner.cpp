@@ -168,6 +168,7 @@ void Learner::Settle() {
   Tell([](PlanStatus& status) { status.state = PlanStatus::State::kSettled; });
   // What was seen of the plan at work says what others could be in its place.
   if (doing_well_) {
+    kept_period_ = std::max(kept_period_, period_);
     const std::optional<Pattern> pattern = finder_->Find();
     if (pattern && Credible(*pattern) && Plannable(*pattern))
       chooser_.Begin(TaskOf({*pattern, blocks_, order_, memory_}));
@@ -226,7 +227,7 @@ bool Learner::Adopt(const Pattern& pattern) {
               .pressure_switches = status.pressure_switches};
   });
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + made.report);
-  if (!options_.plan_path.empty()) {
+  if (!options_.plan_path.empty() && pattern.period >= kept_period_) {
     // For the next run; nobody waits for it.
     planner::Plan kept = MakeKeptPlan({pattern, blocks_, order_, memory_, options_.kept_deadline_ms});
     kept.program = options_.program;

@@ -1,7 +1,12 @@
 // Several plans: a program that turns from one kind of iteration to another and back finds the plan of each again.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
 
 #include "model_driver.h"
+#include "planner/plan_file.h"
 #include "training_loop.h"
 
 namespace stalloc::runtime {
@@ -58,6 +63,24 @@ TEST_F(PlanKinds, AKnownBatchSizeIsPlannedFromItsFirstIterationOn) {
     for (int i = 0; i < 3; ++i) loop.Iterate(sizes[round % 3]);
     EXPECT_GE(loop.planned(), kNearlyAll) << "round " << round;
   }
+}
+
+// A measuring loop at the end is planned, and training again at once when that goes on; the next run begins with
+// training.
+TEST_F(PlanKinds, AShortLoopDoesNotTakeTheKeptPlansPlace) {
+  const std::string path = testing::TempDir() + "stalloc_plan_kinds_" + std::to_string(::getpid());
+  TrainingLoop loop(device_, api_, {}, path);
+  ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
+  loop.Repeat(12'000);
+  const std::uint64_t planned = loop.memory().Counters().planned_requests;
+  loop.Repeat(1000);
+  EXPECT_EQ(loop.memory().Counters().planned_requests - planned, 1000u);
+  loop.Iterate();
+  EXPECT_GE(loop.planned(), kNearlyAll);
+  const auto kept = planner::ReadPlanFile(path);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->iteration.size(), loop.kRequests);
+  std::remove(path.c_str());
 }
 
 // An iteration that no plan knows changes nothing for the one in force.

@@ -217,8 +217,8 @@ TEST(IterationFinder, AnEndlessLoopIsAnIteration) {
   const std::optional<Pattern> pattern = finder.Find();
   ASSERT_TRUE(pattern);
   EXPECT_TRUE(pattern->exact);
-  EXPECT_EQ(pattern->requests.size(), 64u);
-  EXPECT_EQ(pattern->period, 128);
+  EXPECT_EQ(pattern->requests.size(), 32u);
+  EXPECT_EQ(pattern->period, 64);
 }
 
 }  // namespace

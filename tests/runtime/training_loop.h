@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -22,11 +23,13 @@ inline constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 class TrainingLoop {
  public:
-  TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy)
+  TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy, const std::string& plan_path = "")
       : device_(device), memory_(api, 0, 0, policy) {
     EXPECT_EQ(memory_.Initialise(), CUDA_SUCCESS);
     Learner::Options options;
     options.deadline_ms = 20;
+    options.kept_deadline_ms = 20;
+    options.plan_path = plan_path;
     learner_ = std::make_unique<Learner>(memory_, options);
     for (int i = 0; i < 4; ++i) Make(40 * kMebibyte, 100 + i);
   }
@@ -49,6 +52,16 @@ class TrainingLoop {
     planned_ = memory_.Counters().planned_requests - planned;
     now_ += std::chrono::milliseconds(200);
     learner_->Step(now_);
+  }
+
+  // One block, made and freed again and again.
+  void Repeat(int times) {
+    for (int i = 0; i < times; ++i) {
+      Free(Make(3 * kMebibyte, 900));
+      if (i % 200 != 0) continue;
+      now_ += std::chrono::milliseconds(200);
+      learner_->Step(now_);
+    }
   }
 
   bool Until(PlanStatus::State state) {

@@ -104,6 +104,7 @@ class Learner {
   PlanChooser chooser_;
   std::uint64_t told_choices_ = 0;
   std::uint64_t returns_seen_ = 0;
+  std::int64_t kept_period_ = 0;  // the longest of a plan that did well: a shorter kind is not what the next run needs
   mutable std::mutex status_mutex_;
   PlanStatus status_;
 };
