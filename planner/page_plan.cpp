@@ -47,7 +47,8 @@ class PagePlanner {
     report_.lower_bound_pages = LowestPages();
     OfferIncumbent();
     OfferRuns();
-    OfferPagedOnly();
+    report_.paged_pages = OfferPages(problem_.paged_from_bytes);
+    OfferFewerPaged();
     Lower();
     Straighten();
     PagePlan plan = std::move(*best_);
@@ -132,14 +133,14 @@ class PagePlanner {
     Offer(std::move(slots), "runs");
   }
 
-  // Small requests as runs at the bottom, then the others on pages, in order of time: on a line that is an optimal
-  // colouring of the interval graph whose colours are pages.
-  void OfferPagedOnly() {
+  // Requests below `from` as runs at the bottom, then the others on pages, in order of time: on a line that is an
+  // optimal colouring of the interval graph whose colours are pages. Returns the pages that it takes.
+  std::uint64_t OfferPages(Bytes from) {
     const auto& requests = problem_.problem.requests;
     Order small;
     Order large;
     for (const std::uint32_t i : order_) {
-      (requests[i].size_bytes < problem_.paged_from_bytes ? small : large).push_back(i);
+      (requests[i].size_bytes < from ? small : large).push_back(i);
     }
     std::stable_sort(large.begin(), large.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return requests[a].begin < requests[b].begin; });
@@ -151,8 +152,22 @@ class PagePlanner {
     PagePlan paged;
     paged.slots = slots;
     Measure(problem_, &paged);
-    report_.paged_pages = paged.page_count;
     Offer(std::move(slots), "pages");
+    return paged.page_count;
+  }
+
+  // The same with as few of the requests on pages as will do: often the largest are all that needs them, and each page of
+  // a list costs a mapping. From the largest down, until no page more is saved.
+  void OfferFewerPaged() {
+    Bytes largest = 0;
+    for (const Request& request : problem_.problem.requests) largest = std::max(largest, request.size_bytes);
+    const Bytes finest = std::max(problem_.paged_from_bytes, kPageBytes);
+    if (finest == kUnlimited) return;
+    Bytes from = finest;
+    while (from <= largest / 4) from *= 4;
+    const std::uint64_t enough = std::max(report_.paged_pages, problem_.held_pages);
+    for (; from > finest; from /= 4)
+      if (OfferPages(from) <= enough || OutOfTime()) return;
   }
 
   // Looks for the lowest ceiling under which everything fits as runs or pages. What fits nowhere is placed first in the
