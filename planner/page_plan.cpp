@@ -156,8 +156,8 @@ class PagePlanner {
     return paged.page_count;
   }
 
-  // The same with as few of the requests on pages as will do: often the largest are all that needs them, and each page of
-  // a list costs a mapping. From the largest down, until no page more is saved.
+  // The same with as few of the requests on pages as will do: often the largest are all that needs them, and each page
+  // of a list costs a mapping. From the largest down, until no page more is saved.
   void OfferFewerPaged() {
     Bytes largest = 0;
     for (const Request& request : problem_.problem.requests) largest = std::max(largest, request.size_bytes);

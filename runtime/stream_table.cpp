@@ -35,7 +35,7 @@ StreamIndex StreamTable::IndexOfKey(std::uint64_t key, CUstream handle) {
     streams_[index].handle = handle;
     streams_[index].key = key;
     streams_[index].retired = false;
-    for (StreamIndex i = 0; i < kMaxStreams; ++i) clocks_[Cell(index, i)] = 0;
+    for (StreamIndex i = 0; i < kMaxStreams; ++i) clocks_[Cell(index, i)] = {};
     by_key_.Insert(key, index);
   }
   last_key_ = key;
@@ -45,8 +45,8 @@ StreamIndex StreamTable::IndexOfKey(std::uint64_t key, CUstream handle) {
 
 void StreamTable::Order(StreamIndex stream, Fence fence) noexcept {
   if (fence.stream == kNoStream || stream == kNoStream) return;
-  std::uint64_t& cell = clocks_[Cell(stream, fence.stream)];
-  cell = std::max(cell, fence.position);
+  std::uint64_t& reached = clocks_[Cell(stream, fence.stream)].in_all;
+  reached = std::max(reached, fence.position);
 }
 
 void StreamTable::Pass(StreamIndex stream, std::uint64_t position) noexcept {
@@ -88,11 +88,11 @@ void StreamTable::EventRecorded(CUevent event, StreamIndex stream) {
     row = events_.Find(key);
     event_clocks_.emplace_back();
   }
-  std::vector<std::uint64_t>& clock = event_clocks_[*row];
-  clock.assign(streams_.size(), 0);
+  std::vector<Reached>& clock = event_clocks_[*row];
+  clock.assign(streams_.size(), {});
   if (stream == kNoStream) return;
   for (StreamIndex i = 1; i <= count(); ++i) clock[i] = clocks_[Cell(stream, i)];
-  clock[stream] = streams_[stream].position;
+  clock[stream] = {streams_[stream].position, streams_[stream].position};
 }
 
 void StreamTable::Retire(StreamIndex stream) {

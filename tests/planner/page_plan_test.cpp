@@ -107,6 +107,18 @@ TEST(PagePlan, KeepsAnIncumbentThatBeginsWithinAPage) {
   EXPECT_EQ(plan.handles_to_map, 0u);
 }
 
+//  page 0 F 2 F 4 F 6 F 8 9 10 11    five pages in a row there are not; for the many of two pages there are, at 8
+TEST(PagePlan, PutsAsFewRequestsOnPagesAsWillDo) {
+  PageProblem problem;
+  for (const Bytes page : {1, 3, 5, 7}) problem.problem.fixed.push_back({page * kPageBytes, kPageBytes});
+  problem.problem.requests = {{5 * kPageBytes, 0, 400, 0}, {kPageBytes, 0, 400, 0}};
+  for (Time t = 0; t < 400; ++t) problem.problem.requests.push_back({2 * kPageBytes, t, t + 1, 0});
+  problem.held_pages = 12;
+  const PagePlan plan = PlanPages(problem);
+  EXPECT_EQ(plan.page_count, 12u);
+  EXPECT_LE(plan.handles_to_map, 5u) << "not two for each of the four hundred";
+}
+
 TEST(PagePlan, SharesPagesAmongSmallRequests) {
   PageProblem problem;
   for (int i = 0; i < 32; ++i) problem.problem.requests.push_back({64 * 1024, i, i + 40, 0});

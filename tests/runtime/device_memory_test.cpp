@@ -168,6 +168,30 @@ TEST_F(DeviceMemoryTest, AnotherStreamWaitsOnlyWhenTheAlternativeIsMoreMemory) {
   EXPECT_LE(memory->Counters().reserved_bytes, 12 * kMiB);
 }
 
+// Stream 2 is behind stream 1 because of a wait of the allocator's; what the program then orders behind stream 2 must
+// not be taken to be behind stream 1 by the program's doing: another plan may do without the wait.
+TEST_F(DeviceMemoryTest, OrderThatFollowsFromAnInsertedWaitIsNotTheProgramsOwn) {
+  auto memory = Make();
+  memory->SetObserving(true);
+  const auto a = memory->Allocate(8 * kMiB, On(1), 0);
+  const auto kept = memory->Allocate(512, On(2), 0);
+  (void)memory->Allocate(512, On(3), 0);
+  device_.Touch(Stream(1), a.address, 8 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  (void)memory->Allocate(8 * kMiB, On(2), 0);
+  ASSERT_EQ(memory->Counters().waits_inserted, 1u);
+  ASSERT_EQ(memory->Free(kept.address, On(2)), CUDA_SUCCESS);
+  const auto event = reinterpret_cast<CUevent>(0x77);
+  memory->NoteEventRecorded(event, On(2));
+  memory->NoteStreamWaits(On(3), event);
+  std::vector<DeviceMemory::Seen> seen;
+  bool lost = false;
+  memory->TakeSeen(&seen, &lost);
+  std::erase_if(seen, [](const DeviceMemory::Seen& entry) { return !entry.order; });
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].fence.stream, 2u);
+}
+
 TEST_F(DeviceMemoryTest, OutOfMemoryLeavesNothingBehind) {
   device_.total_bytes = 64 * kMiB;
   auto memory = Make();

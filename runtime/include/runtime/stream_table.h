@@ -51,12 +51,13 @@ class StreamTable {
   bool Behind(StreamIndex stream, Fence fence) const noexcept {
     if (fence.stream == kNoStream || fence.stream == stream) return true;
     if (fence.stream == kAbsent) return false;
-    return fence.position <= streams_[fence.stream].passed || fence.position <= clocks_[Cell(stream, fence.stream)];
+    return fence.position <= streams_[fence.stream].passed ||
+           fence.position <= clocks_[Cell(stream, fence.stream)].in_all;
   }
 
   // The last of `other`'s positions that a request on `stream` may use with nothing to wait for.
   std::uint64_t BehindUpTo(StreamIndex stream, StreamIndex other) const noexcept {
-    return std::max(streams_[other].passed, clocks_[Cell(stream, other)]);
+    return std::max(streams_[other].passed, clocks_[Cell(stream, other)].in_all);
   }
 
   // Is all work before `fence` known to have executed?
@@ -64,7 +65,7 @@ class StreamTable {
     return fence.stream == kNoStream || fence.position <= streams_[fence.stream].passed;
   }
 
-  // `stream` is now ordered behind `fence`.
+  // `stream` is now ordered behind `fence`, by a wait that the allocator inserted.
   void Order(StreamIndex stream, Fence fence) noexcept;
 
   // Everything up to `position` has executed.
@@ -88,16 +89,20 @@ class StreamTable {
 
   // The program's own ordering.
   void EventRecorded(CUevent event, StreamIndex stream);
-  // Calls advanced(Fence) for each stream of whose frees `stream` now has more behind it.
+  // Calls advanced(Fence) for each stream of whose frees `stream` now has more behind it by the program's doing alone:
+  // what follows from a wait that the allocator inserted is gone when another plan does without that wait.
   template <typename Advanced>
   void StreamWaits(StreamIndex stream, CUevent event, Advanced advanced) {
     const std::uint32_t* row = events_.Find(reinterpret_cast<std::uint64_t>(event));
     if (row == nullptr || stream == kNoStream) return;
-    const std::vector<std::uint64_t>& clock = event_clocks_[*row];
+    const std::vector<Reached>& clock = event_clocks_[*row];
     for (StreamIndex i = 1; i < clock.size(); ++i) {
-      if (i == stream || clock[i] <= clocks_[Cell(stream, i)]) continue;
-      Order(stream, {i, clock[i]});
-      advanced(Fence{i, clock[i]});
+      if (i == stream) continue;
+      Reached& reached = clocks_[Cell(stream, i)];
+      reached.in_all = std::max(reached.in_all, clock[i].in_all);
+      if (clock[i].by_program <= reached.by_program) continue;
+      reached.by_program = clock[i].by_program;
+      advanced(Fence{i, reached.by_program});
     }
   }
   void EventDestroyed(CUevent event) { events_.Erase(reinterpret_cast<std::uint64_t>(event)); }
@@ -118,6 +123,11 @@ class StreamTable {
     bool retired = false;
   };
 
+  struct Reached {
+    std::uint64_t in_all = 0;
+    std::uint64_t by_program = 0;  // without what follows from inserted waits
+  };
+
   static std::size_t Cell(StreamIndex waiting, StreamIndex stream) noexcept {
     return std::size_t{waiting} * kMaxStreams + stream;
   }
@@ -127,10 +137,10 @@ class StreamTable {
 
   std::vector<Stream> streams_;  // [0] unused
   FlatMap<StreamIndex> by_key_;
-  LazyArray<std::uint64_t> clocks_;  // [waiting][stream]: position that `waiting` is ordered behind
+  LazyArray<Reached> clocks_;  // [waiting][stream]: position that `waiting` is ordered behind
   std::vector<Marker> markers_;
   FlatMap<std::uint32_t> events_;  // CUevent -> row of event_clocks_
-  std::vector<std::vector<std::uint64_t>> event_clocks_;
+  std::vector<std::vector<Reached>> event_clocks_;
   std::uint64_t last_key_ = 0;
   StreamIndex last_index_ = kNoStream;
 };
