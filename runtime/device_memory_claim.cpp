@@ -170,6 +170,7 @@ DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
     const std::int32_t index = next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
     if (next_plan_->matcher.IterationsSeen() != 0) {
       PutInForce(std::move(next_plan_));
+      NoteIteration();  // it takes over where an iteration begins
       return FromSlot(index, asked);
     }
   }

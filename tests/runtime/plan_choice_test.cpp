@@ -106,8 +106,10 @@ TEST_F(PlanByPressure, GivesWayToSomebodyElseAndTrainsOn) {
   // Another process takes nearly all that is left.
   const std::uint64_t others = device_.total_bytes - device_.used_bytes - 8 * kMiB;
   device_.used_bytes += others;
+  const std::uint64_t iterations = loop.memory().Counters().iterations;
   for (int i = 0; i < 30; ++i) loop.Iterate();
   EXPECT_EQ(loop.status().pressure_switches, 1u);
+  EXPECT_EQ(loop.memory().Counters().iterations, iterations + 30) << "none is lost where another plan takes over";
   EXPECT_GE(device_.total_bytes - device_.used_bytes, device_.total_bytes / 64) << "as much as is left to others";
   EXPECT_EQ(loop.planned(), loop.kRequests);
   EXPECT_GT(loop.held_bytes(), 650 * kMiB) << "no more than that: each page less costs handles";
