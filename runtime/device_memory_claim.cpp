@@ -115,7 +115,7 @@ bool DeviceMemory::WithinLimit(PageNumber new_pages) const noexcept {
 
 // A planned place is taken only if all of it is free now, and needs no waiting or may be waited for; the plan is
 // advice. Sets `*over_budget` where nothing is in the way but that too many pages are held already.
-bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
+bool DeviceMemory::TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
                              Claim* claim, bool* over_budget) {
   Found found;
   if (place.kind == BlockPlace::Kind::kRun) {
@@ -125,6 +125,10 @@ bool DeviceMemory::TakePlace(const BlockPlace& place, Granule granules, StreamIn
   } else if (place.kind == BlockPlace::Kind::kPages) {
     const PageNumber count = PagesUnder(place.begin, granules);
     if (count > place.pages.size()) return false;
+    if (place.view == kNoView) {  // its pages did not exist when the plan came; they were mapped since then, or will be
+      place.view = views_->FindExact(place.pages, place.begin);
+      if (place.view != kNoView) (*views_)[place.view].pinned = true;
+    }
     if (place.view != kNoView) {
       found.kind = Found::Kind::kView;
       found.view = place.view;
@@ -182,7 +186,7 @@ DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
   }
   if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) {
     // What is made once is no part of the iteration: the matcher would only be led astray.
-    if (const BlockPlace* place = PersistentPlace(*asked)) return {.place = place, .may_wait = MayWait()};
+    if (BlockPlace* place = PersistentPlace(*asked)) return {.place = place, .may_wait = MayWait()};
   }
   std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
   if (!other_kinds_.empty() && (index < 0 || astray_ != 0)) [[unlikely]]
@@ -211,7 +215,7 @@ bool DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Cl
 
 // Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came
 // before it. nullptr: the request is no such block.
-const BlockPlace* DeviceMemory::PersistentPlace(const Asked& asked) {
+BlockPlace* DeviceMemory::PersistentPlace(const Asked& asked) {
   constexpr std::uint64_t kWarmIterations = 3;  // after these the program has made all that it keeps
   if (plan_->matcher.IterationsSeen() >= kWarmIterations) plan_->persistent_left.store(0, std::memory_order_relaxed);
   const auto found = plan_->persistent.find(PlanInForce::PersistentKey(asked.call_site, asked.size_bytes));

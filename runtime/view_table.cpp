@@ -52,7 +52,8 @@ void ViewTable::Drop(ViewIndex view) {
 ViewIndex ViewTable::FindExact(const std::vector<PageNumber>& pages, Granule head) const {
   auto [first, last] = by_pages_.equal_range(pages.size());
   for (auto it = first; it != last; ++it)
-    if (views_[it->second].head == head && views_[it->second].pages == pages) return it->second;
+    if (const View& view = views_[it->second]; !view.changing && view.head == head && view.pages == pages)
+      return it->second;
   return kNoView;
 }
 

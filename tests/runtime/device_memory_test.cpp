@@ -326,6 +326,22 @@ TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
 }
 
 // The handle of a destroyed stream comes back for a new one; memory freed on the old one must not look like its own.
+TEST_F(DeviceMemoryTest, APlannedViewOfPagesThatDidNotExistIsMappedOnce) {
+  auto memory = Make();
+  auto plan = PlanOf({4 * kMiB}, 1);
+  plan->slots[0].kind = BlockPlace::Kind::kPages;
+  plan->slots[0].pages = {3, 1};
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto first = memory->Allocate(4 * kMiB, On(0), 0);
+  ASSERT_TRUE(first.planned);
+  ASSERT_EQ(memory->Free(first.address, On(0)), CUDA_SUCCESS);
+  const auto mapped = memory->Counters().map_calls;
+  const auto again = memory->Allocate(4 * kMiB, On(0), 0);
+  EXPECT_TRUE(again.planned);
+  EXPECT_EQ(again.address, first.address);
+  EXPECT_EQ(memory->Counters().map_calls, mapped);
+}
+
 //  page 0 1 2 3 4 5 6 7
 //       . . . . [idle . ]     a plan of four pages, from page 0; what is held lies behind it
 TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere) {

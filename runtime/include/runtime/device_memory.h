@@ -276,7 +276,7 @@ class DeviceMemory {
 
   // Where the plan would have a request lie. `place` nullptr: it says nothing.
   struct Proposal {
-    const BlockPlace* place = nullptr;
+    BlockPlace* place = nullptr;
     bool may_wait = false;  // for another stream
     bool is_slot = false;   // of the iteration
   };
@@ -294,8 +294,8 @@ class DeviceMemory {
   std::int32_t FollowOtherKinds(std::int32_t index, const Asked& asked);
   void PutAside(std::shared_ptr<PlanInForce> plan);
   bool TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim, bool* over_budget);
-  const BlockPlace* PersistentPlace(const Asked& asked);
-  bool TakePlace(const BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim,
+  BlockPlace* PersistentPlace(const Asked& asked);
+  bool TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim,
                  bool* over_budget);
   bool TakeWhole(Run run, StreamIndex stream) noexcept;
   std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
