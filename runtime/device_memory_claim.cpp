@@ -33,8 +33,14 @@ void DeviceMemory::ForEachRun(const Found& where, Granule granules, Visit visit)
 
 // The usual claim: a run within one fragment that exists and that the stream may use at once.
 bool DeviceMemory::TakeWhole(Run run, StreamIndex stream) noexcept {
-  return space_->ClaimWhole(
-      run, [&](Fence fence) { return fence.stream != kAbsent && (!multi_stream_ || streams_.Behind(stream, fence)); });
+  return space_->ClaimWhole(run, [&](Fence fence) {
+    if (fence.stream == kAbsent) return false;
+    if (!multi_stream_ || streams_.Behind(stream, fence)) return true;
+    // Perhaps a neighbour that is part of the fragment was freed after the run was.
+    bool behind = true;
+    space_->VisitExact(run, [&](Run, Fence exact) { behind = behind && streams_.Behind(stream, exact); });
+    return behind;
+  });
 }
 
 // Takes a run whose every granule is free. Pages that do not exist yet are taken whole and noted to be mapped; parts in
@@ -42,7 +48,7 @@ bool DeviceMemory::TakeWhole(Run run, StreamIndex stream) noexcept {
 void DeviceMemory::ClaimRun(Run run, StreamIndex stream, Claim* claim) {
   if (TakeWhole(run, stream)) return;
   const std::size_t first_new = claim->new_pages.size();
-  space_->VisitOverlapping(run, [&](Run piece, Fence fence) {
+  space_->VisitExact(run, [&](Run piece, Fence fence) {
     if (fence.stream == kAbsent) {
       const PageNumber first = piece.begin / kPageGranules;
       const PageNumber last = (piece.end + kPageGranules - 1) / kPageGranules;
@@ -144,7 +150,7 @@ bool DeviceMemory::TakePlace(BlockPlace& place, Granule granules, StreamIndex st
   PageNumber new_pages = 0;
   ForEachRun(found, granules, [&](Run run) {
     Granule reached = run.begin;
-    space_->VisitOverlapping(run, [&](Run piece, Fence fence) {
+    space_->VisitExact(run, [&](Run piece, Fence fence) {
       usable = usable && piece.begin == reached;
       reached = piece.end;
       if (fence.stream == kAbsent) {

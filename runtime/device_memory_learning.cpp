@@ -134,6 +134,8 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
     }
   }
   std::lock_guard lock(mutex_);
+  // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
+  if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
   if (next_plan_) {
     Pin(*next_plan_, false);
     retired_plans_.push_back(std::move(next_plan_));

@@ -12,7 +12,7 @@ FreeSpace::FreeSpace(Granule granules)
       // Fragments need at least one granule each and a live neighbour between them; the array is address space only.
       fragments_(std::min<std::size_t>(granules / 2 + 2, std::size_t{1} << 26)),
       sizes_(kMaxStreams) {
-  Release({0, granules}, Fence{kAbsent, 0});
+  Insert({0, granules}, Fence{kAbsent, 0});
 }
 
 FreeSpace::~FreeSpace() = default;
@@ -149,6 +149,16 @@ Fence FreeSpace::Joined(Fence a, Fence b) noexcept {
 }
 
 void FreeSpace::Release(Run run, Fence fence) noexcept {
+  if (last_frees_) last_frees_->Note(run, fence);
+  Insert(run, fence);
+}
+
+void FreeSpace::RememberFrees() {
+  if (!last_frees_) last_frees_ = std::make_unique<LastFrees>(granules_);
+}
+
+// Joins the run with the fragments beside it that it may be one with.
+void FreeSpace::Insert(Run run, Fence fence) noexcept {
   Index before = kNull;
   const Index* found = run.begin == 0 ? nullptr : by_end_.Find(run.begin);
   if (found != nullptr && MayMerge(fragments_[*found], run, fence)) {
@@ -227,17 +237,18 @@ void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {
        index = sizes_[stream].oldest) {
     const Run run{fragments_[index].begin, fragments_[index].end};
     RemoveFragment(index);
-    Release(run, Fence{});
+    Insert(run, Fence{});
   }
 }
 
 void FreeSpace::RefenceAll(StreamIndex from, Fence fence) noexcept {
+  if (last_frees_) last_frees_->Forget();
   for (Granule at = ends_.AtOrAfter(0); at != AddressBits::kNone;) {
     const Index index = IndexAt(at);
     const Fragment f = fragments_[index];
     if (f.fence.stream == from) {
       RemoveFragment(index);
-      Release({f.begin, f.end}, fence);
+      Insert({f.begin, f.end}, fence);
     }
     at = ends_.AtOrAfter(f.end + 1);
   }

@@ -35,6 +35,15 @@ class DeviceMemoryTest : public ::testing::Test {
     EXPECT_EQ(memory->Initialise(), CUDA_SUCCESS);
     return memory;
   }
+  // The program orders one stream behind what another has been given so far.
+  void OrderBehind(DeviceMemory* memory, std::uintptr_t waiting, std::uintptr_t other) {
+    CUevent event = nullptr;
+    api_.cuEventCreate(&event, 0);
+    api_.cuEventRecord(event, Stream(other));
+    memory->NoteEventRecorded(event, On(other));
+    api_.cuStreamWaitEvent(Stream(waiting), event, 0);
+    memory->NoteStreamWaits(On(waiting), event);
+  }
 
   model::Device device_;
   DriverApi api_;
@@ -313,6 +322,39 @@ TEST_F(DeviceMemoryTest, APlannedSlotWaitsForTheFreeThatThePlanNames) {
   EXPECT_EQ(device_.clocks[Stream(2)][Stream(1)], at_free);
 }
 
+//  page 1                page 2
+//  [a, c: one slot    ] [b                 ]     a, b on one stream, c on another that is ordered behind a's free alone
+TEST_F(DeviceMemoryTest, ASlotIsNotRefusedForTheLaterFreeOfItsNeighbour) {
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  auto plan = PlanOf({2 * kMiB, 2 * kMiB, 2 * kMiB}, 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    plan->slots[i].kind = BlockPlace::Kind::kRun;
+    plan->slots[i].begin = (i == 1 ? 2 : 1) * kPageGranules;
+  }
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto a = memory->Allocate(2 * kMiB, On(1), 0);
+  const auto b = memory->Allocate(2 * kMiB, On(1), 0);
+  ASSERT_TRUE(a.planned && b.planned);
+  device_.Touch(Stream(1), a.address, 2 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  OrderBehind(memory.get(), 2, 1);
+  device_.Touch(Stream(1), b.address, 2 * kMiB, b.number);
+  ASSERT_EQ(memory->Free(b.address, On(1)), CUDA_SUCCESS);
+
+  const auto c = memory->Allocate(2 * kMiB, On(2), 0);
+  EXPECT_TRUE(c.planned);
+  EXPECT_EQ(c.address, a.address);
+  device_.Touch(Stream(2), c.address, 2 * kMiB, c.number);
+  EXPECT_EQ(memory->Counters().waits_inserted, 0u);
+  // b's place is not behind b's free.
+  const auto d = memory->Allocate(2 * kMiB, On(2), 0);
+  ASSERT_EQ(d.address, b.address);
+  device_.Touch(Stream(2), d.address, 2 * kMiB, d.number);
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u);
+}
+
 TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
   auto memory = Make();
   (void)memory->Allocate(512, On(1), 0);
@@ -416,15 +458,8 @@ TEST_P(DeviceMemoryStress, NeverSharesAByteAndNeverReusesEarly) {
         EXPECT_EQ(memory->Free(block.address, std::nullopt), CUDA_SUCCESS);
       } else {
         // The program orders the freeing stream behind every use, as CUDA asks of it.
-        for (std::uintptr_t other = 0; other < streams; ++other) {
-          if (other == s) continue;
-          CUevent event = nullptr;
-          api_.cuEventCreate(&event, 0);
-          api_.cuEventRecord(event, Stream(other));
-          memory->NoteEventRecorded(event, On(other));
-          api_.cuStreamWaitEvent(Stream(s), event, 0);
-          memory->NoteStreamWaits(On(s), event);
-        }
+        for (std::uintptr_t other = 0; other < streams; ++other)
+          if (other != s) OrderBehind(memory.get(), s, other);
         EXPECT_EQ(memory->Free(block.address, On(s)), CUDA_SUCCESS);
       }
     }
@@ -439,7 +474,7 @@ TEST_P(DeviceMemoryStress, NeverSharesAByteAndNeverReusesEarly) {
 }
 
 // A plan is advice, and may be as bad as it likes: slots that overlap, waits where there is nothing to wait for and
-// none where there is. The program repeats itself on several streams that lag.
+// none where there is. The program repeats itself on several streams that lag, and orders them now and then.
 TEST_P(DeviceMemoryStress, APlanCannotMakeItShareAByteOrReuseEarly) {
   std::mt19937 random(static_cast<unsigned>(GetParam()));
   auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
@@ -500,6 +535,9 @@ TEST_P(DeviceMemoryStress, APlanCannotMakeItShareAByteOrReuseEarly) {
         block = {made.address, sizes[step.request], made.number};
       }
       if (pick(6) == 0) device_.Execute(Stream(pick(streams)), 1 + pick(10));
+      const std::uintptr_t waiting = pick(streams);
+      const std::uintptr_t other = pick(streams);
+      if (waiting != other && pick(4) == 0) OrderBehind(memory.get(), waiting, other);
       ASSERT_TRUE(device_.errors.empty()) << "seed " << GetParam() << ": " << device_.errors.front();
     }
     if (iteration % 8 == 3) memory->Trim(0);

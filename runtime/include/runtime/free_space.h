@@ -3,9 +3,12 @@
 // The base range is counted in granules of 512 bytes. Free granules form fragments; each fragment carries one fence:
 // the stream on which its last user was freed and that stream's position then (stream 0: ordered before everything, so
 // usable by all). Adjacent fragments of the same stream are one; those of different streams stay apart until the fence
-// has passed, so that a small pending free does not taint a large clean room.
+// has passed, so that a small pending free does not taint a large clean room. A fragment that was made of several has
+// the latest of their positions. That is what a search for room should see, but a request that knows its place need not
+// wait for the frees of its neighbours: on demand each granule's own last free is remembered beside (see LastFrees).
 //
-// Not thread-safe: the device's lock is held around every call. Never allocates after construction.
+// Not thread-safe: the device's lock is held around every call. Never allocates after construction, but for
+// RememberFrees.
 #pragma once
 
 #include <cstddef>
@@ -15,41 +18,11 @@
 
 #include "runtime/address_bits.h"
 #include "runtime/flat_map.h"
+#include "runtime/granule.h"
+#include "runtime/last_frees.h"
 #include "runtime/lazy_array.h"
 
 namespace stalloc::runtime {
-
-using Granule = std::uint32_t;
-
-inline constexpr std::size_t kGranuleBytes = 512;
-inline constexpr std::size_t kPageBytes = std::size_t{2} << 20;
-inline constexpr Granule kPageGranules = static_cast<Granule>(kPageBytes / kGranuleBytes);
-
-constexpr Granule GranulesOf(std::size_t bytes) noexcept {
-  return static_cast<Granule>((bytes + kGranuleBytes - 1) / kGranuleBytes);
-}
-
-// Half-open run of granules.
-struct Run {
-  Granule begin = 0;
-  Granule end = 0;
-  Granule length() const noexcept { return end - begin; }
-  friend bool operator==(const Run&, const Run&) = default;
-};
-
-using StreamIndex = std::uint16_t;
-inline constexpr StreamIndex kNoStream = 0;
-inline constexpr std::size_t kMaxStreams = 128;
-
-// The "stream" of granules whose pages do not exist yet: they can be claimed, but must be mapped before they are used.
-// Whole pages only, and never merged with anything that exists.
-inline constexpr StreamIndex kAbsent = kMaxStreams - 1;
-
-// A position in a stream's order. Stream kNoStream: no order to wait for.
-struct Fence {
-  StreamIndex stream = kNoStream;
-  std::uint64_t position = 0;
-};
 
 class FreeSpace {
  public:
@@ -80,6 +53,9 @@ class FreeSpace {
 
   bool AllFree(Run run) const noexcept;
 
+  // From now on the last free of each granule is remembered, for VisitExact. It costs every release a little.
+  void RememberFrees();
+
   Granule size() const noexcept { return granules_; }
 
   // Calls visit(Run, Fence) for each fragment that overlaps `run`, clipped to it, in address order.
@@ -92,6 +68,17 @@ class FreeSpace {
       if (f.end >= run.end) return;
       at = ends_.AtOrAfter(f.end + 1);
     }
+  }
+
+  // Likewise, but with the fence of the free that each piece of a fragment comes from, where that is remembered: it is
+  // never later than the fragment's.
+  template <typename Visit>
+  void VisitExact(Run run, Visit visit) const {
+    VisitOverlapping(run, [&](Run piece, Fence joined) {
+      if (!last_frees_ || joined.stream == kNoStream || joined.stream == kAbsent) return visit(piece, joined);
+      last_frees_->VisitPieces(piece,
+                               [&](Run part, const Fence* known) { visit(part, known != nullptr ? *known : joined); });
+    });
   }
 
   template <typename Visit>
@@ -173,6 +160,7 @@ class FreeSpace {
   // Precondition: a fragment ends there.
   Index IndexAt(Granule end) const noexcept { return *by_end_.Find(end); }
 
+  void Insert(Run run, Fence fence) noexcept;
   void AddFragment(Run run, Fence fence) noexcept;
   void RemoveFragment(Index index) noexcept;
   void Link(Index index, int size_class) noexcept;
@@ -194,6 +182,7 @@ class FreeSpace {
   Index unused_head_ = kNull;  // chained through Fragment::next
   Index unused_fresh_ = 1;
   LazyArray<SizeIndex> sizes_;  // one a stream
+  std::unique_ptr<LastFrees> last_frees_;
 };
 
 }  // namespace stalloc::runtime
