@@ -41,6 +41,7 @@ KNOWN = {
     "attribute_rdma": _PAGES,
     "attribute_pool": _PAGES,
     "retained_handle": _PAGES,
+    "attribute_sync": "the driver does not take SYNC_MEMOPS for mapped memory; the program gets its error",
     "pool_used_rises": "the driver counts less reserved than used at that moment",
     "order_synchronous_free_of_async": "the driver hands the memory out too early, the shim does not",
 }
