@@ -1,5 +1,6 @@
 #include "at_owner.h"
 
+#include "capturing.h"
 #include "relaxed_capture.h"
 
 namespace stalloc::interpose {
@@ -46,10 +47,7 @@ AtOwner::~AtOwner() {
 }
 
 bool AtOwner::MakeStream(CUcontext owner) noexcept {
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  return STALLOC_CALL_DRIVER(cuStreamIsCapturing, meant_, &capture) == CUDA_SUCCESS &&
-         capture == CU_STREAM_CAPTURE_STATUS_NONE &&
-         STALLOC_CALL_DRIVER(cuEventCreate, &before_, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
+  return !Capturing(meant_) && STALLOC_CALL_DRIVER(cuEventCreate, &before_, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
          STALLOC_CALL_DRIVER(cuEventRecord, before_, meant_) == CUDA_SUCCESS && Push(owner) &&
          STALLOC_CALL_DRIVER(cuEventCreate, &after_, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
          STALLOC_CALL_DRIVER(cuStreamCreate, &made_, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&

@@ -2,6 +2,7 @@
 //
 // Any thread. Events and waits are told after the driver has accepted them, captures too: what the driver refused did
 // not happen.
+#include "capturing.h"
 #include "driver_call.h"
 #include "framework_settings.h"
 #include "process_life.h"
@@ -31,12 +32,6 @@ CUresult BeginCapture(Begin begin) noexcept {
   const CUresult result = begin();
   if (serving && result == CUDA_SUCCESS) runtime::NoteCaptureBegan();
   return result;
-}
-
-bool Capturing(CUstream stream) noexcept {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return STALLOC_CALL_DRIVER(cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 // torch.compile's CUDA graph trees begin by capturing nothing at all, to have a pool (cudagraph_trees.py), and then ask

@@ -7,6 +7,7 @@
 // memory of one device only, and not the one that acts, is made there (at_owner.h). Any thread; costs a few loads in a
 // process that sees one device.
 #include "at_owner.h"
+#include "capturing.h"
 
 namespace stalloc::interpose {
 namespace {
@@ -56,7 +57,11 @@ CUresult Copy(CUdeviceptr destination, CUdeviceptr source, CUstream stream, Host
   if (!from.served) from = DriversEnd(source);
   if (to.kind == End::Kind::kMapped || from.kind == End::Kind::kMapped) return forward();
   const bool with_host = to.kind == End::Kind::kHost || from.kind == End::Kind::kHost;
-  if (!with_host && to.device != from.device) return peer(to.context, from.context);
+  if (!with_host && to.device != from.device) {
+    // The calls that name contexts cannot be captured.
+    if (Capturing(stream) && OpenToActing(destination, stream) && OpenToActing(source, stream)) return forward();
+    return peer(to.context, from.context);
+  }
   return CallAtOwner(served, stream, with_host ? waits_for_host : HostWaits::kNo, call, forward);
 }
 

@@ -239,6 +239,7 @@ SIMCUDA_EXPORT CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext destinat
 SIMCUDA_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
                                           CUcontext source_context, std::size_t size_bytes, CUstream handle) {
   return EnterStream(SIMCUDA_ENTRY(cuMemcpyPeerAsync), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    if (stream.capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return QueuePeerCopy(call, stream, destination, destination_context, source, source_context, size_bytes);
   });
 }

@@ -49,7 +49,8 @@ class Case:
             command[1:1] = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.gpus}"]
         elif self.launcher == "mpirun":
             # Open MPI's way to hand a variable on; children of the same host inherit the environment anyway.
-            command[:0] = ["mpirun", "-n", str(self.gpus)]
+            as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+            command[:0] = ["mpirun", *as_root, "-n", str(self.gpus)]
         return command
 
 

@@ -4,6 +4,9 @@ import hashlib
 import sys
 
 import numpy as np
+
+if not hasattr(np, "row_stack"):  # NumPy 2.4 has dropped the name that numba-cuda still asks for
+    np.row_stack = np.vstack
 from numba import cuda
 
 

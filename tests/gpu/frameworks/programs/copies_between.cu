@@ -78,13 +78,16 @@ void Rows(void* const ends[2], cudaStream_t stream) {
     }
     Report("rows", way, to, ends[to]);
   }
-  // Fills of the other device's rows, and one to the host and back.
+  // Fills of the other device's rows where that device acts, as CUDA demands of them, and to the host and back.
   std::vector<std::uint8_t> host(kPitch * kRows);
   Fresh(ends, 0);
-  CHECK_CUDA(cudaMemset2D(ends[1], kPitch, 1, kWidth, kHeight));
-  CHECK_CUDA(cudaMemset2DAsync(ends[1], kPitch, 2, kWidth / 2, kHeight, stream));
   CHECK_CUDA(cudaStreamSynchronize(stream));
+  CHECK_CUDA(cudaSetDevice(1));
+  CHECK_CUDA(cudaMemset2D(ends[1], kPitch, 1, kWidth, kHeight));
+  CHECK_CUDA(cudaMemset2DAsync(ends[1], kPitch, 2, kWidth / 2, kHeight, nullptr));
   CHECK_CUDA(cudaMemset3D(make_cudaPitchedPtr(ends[1], kPitch, kWidth, kRows), 3, make_cudaExtent(10, 20, kDepth)));
+  CHECK_CUDA(cudaDeviceSynchronize());
+  CHECK_CUDA(cudaSetDevice(0));
   CHECK_CUDA(cudaMemcpy2D(host.data(), kPitch, ends[1], kPitch, kWidth, kHeight, cudaMemcpyDeviceToHost));
   CHECK_CUDA(cudaMemcpy2D(static_cast<char*>(ends[1]) + kPitch * kRows, kPitch, host.data(), kPitch, kWidth, kHeight,
                           cudaMemcpyHostToDevice));
