@@ -129,7 +129,7 @@ void Launch(const char* name, cudaGraph_t graph, void* const ends[2], cudaStream
 void Graphs(void* const ends[2], cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  CHECK_CUDA(cudaMemsetAsync(ends[1], 9, kBytes / 2, stream));
+  CHECK_CUDA(cudaMemsetAsync(ends[0], 9, kBytes / 2, stream));
   CHECK_CUDA(cudaMemcpy2DAsync(ends[0], kPitch, ends[1], kPitch, kWidth, kHeight, cudaMemcpyDeviceToDevice, stream));
   CHECK_CUDA(cudaMemcpyAsync(static_cast<char*>(ends[1]) + kBytes / 2, ends[0], kPitch, cudaMemcpyDefault, stream));
   CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
@@ -138,7 +138,7 @@ void Graphs(void* const ends[2], cudaStream_t stream) {
   CHECK_CUDA(cudaGraphCreate(&graph, 0));
   cudaGraphNode_t filled = nullptr, copied = nullptr, rows = nullptr;
   cudaMemsetParams fill = {};
-  fill.dst = ends[1], fill.value = 5, fill.elementSize = 4, fill.width = kBytes / 8, fill.height = 1;
+  fill.dst = ends[0], fill.value = 5, fill.elementSize = 4, fill.width = kBytes / 8, fill.height = 1;
   const cudaMemcpy3DParms volume = Volume(ends[0], ends[1]);
   CHECK_CUDA(cudaGraphAddMemsetNode(&filled, graph, nullptr, 0, &fill));
   CHECK_CUDA(cudaGraphAddMemcpyNode1D(&copied, graph, &filled, 1, ends[0], ends[1], kPitch, cudaMemcpyDeviceToDevice));
