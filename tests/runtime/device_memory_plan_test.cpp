@@ -1,0 +1,128 @@
+// DeviceMemory with a plan in force: when a request gets its slot, what it waits for, and what is mapped for it.
+#include <gtest/gtest.h>
+
+#include "device_memory_fixture.h"
+
+namespace stalloc::runtime {
+namespace {
+
+// Two streams have made a request each; the next two take turns in one slot.
+std::shared_ptr<PlanInForce> OneSlotForTwo() {
+  auto plan = PlanOf({4 * kMiB, 3 * kMiB}, 3);
+  for (BlockPlace& slot : plan->slots) {
+    slot.kind = BlockPlace::Kind::kRun;
+    slot.begin = kPageGranules;
+  }
+  return plan;
+}
+
+// The plan marks the first one's free, so that the second waits for that and not for what the first has queued since.
+TEST_F(DeviceMemoryTest, APlannedSlotWaitsForTheFreeThatThePlanNames) {
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  auto plan = OneSlotForTwo();
+  plan->order[0].waited_for = true;
+  plan->order[1].waits = true;
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+
+  const auto a = memory->Allocate(4 * kMiB, On(1), 0);
+  ASSERT_TRUE(a.planned);
+  device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  const std::uint64_t at_free = device_.submitted[Stream(1)];
+  device_.submitted[Stream(1)] += 100;
+  const auto b = memory->Allocate(3 * kMiB, On(2), 0);
+  EXPECT_TRUE(b.planned);
+  EXPECT_EQ(b.address, a.address);
+  device_.Touch(Stream(2), b.address, 3 * kMiB, b.number);
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u);
+  EXPECT_EQ(device_.clocks[Stream(2)][Stream(1)], at_free);
+}
+
+//  page 1                page 2
+//  [a, c: one slot    ] [b                 ]     a, b on one stream, c on another that is ordered behind a's free alone
+TEST_F(DeviceMemoryTest, ASlotIsNotRefusedForTheLaterFreeOfItsNeighbour) {
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  auto plan = PlanOf({2 * kMiB, 2 * kMiB, 2 * kMiB}, 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    plan->slots[i].kind = BlockPlace::Kind::kRun;
+    plan->slots[i].begin = (i == 1 ? 2 : 1) * kPageGranules;
+  }
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto a = memory->Allocate(2 * kMiB, On(1), 0);
+  const auto b = memory->Allocate(2 * kMiB, On(1), 0);
+  ASSERT_TRUE(a.planned && b.planned);
+  device_.Touch(Stream(1), a.address, 2 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  OrderBehind(memory.get(), 2, 1);
+  device_.Touch(Stream(1), b.address, 2 * kMiB, b.number);
+  ASSERT_EQ(memory->Free(b.address, On(1)), CUDA_SUCCESS);
+
+  const auto c = memory->Allocate(2 * kMiB, On(2), 0);
+  EXPECT_TRUE(c.planned);
+  EXPECT_EQ(c.address, a.address);
+  device_.Touch(Stream(2), c.address, 2 * kMiB, c.number);
+  EXPECT_EQ(memory->Counters().waits_inserted, 0u);
+  // b's place is not behind b's free.
+  const auto d = memory->Allocate(2 * kMiB, On(2), 0);
+  ASSERT_EQ(d.address, b.address);
+  device_.Touch(Stream(2), d.address, 2 * kMiB, d.number);
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u);
+}
+
+TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  ASSERT_TRUE(memory->Install(OneSlotForTwo(), DeviceMemory::When::kNow));
+  const auto a = memory->Allocate(4 * kMiB, On(1), 0);
+  device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  EXPECT_FALSE(memory->Allocate(3 * kMiB, On(2), 0).planned);
+  EXPECT_EQ(memory->Counters().slot_busy, 1u);
+}
+
+// The handle of a destroyed stream comes back for a new one; memory freed on the old one must not look like its own.
+TEST_F(DeviceMemoryTest, APlannedViewOfPagesThatDidNotExistIsMappedOnce) {
+  auto memory = Make();
+  auto plan = PlanOf({4 * kMiB}, 1);
+  plan->slots[0].kind = BlockPlace::Kind::kPages;
+  plan->slots[0].pages = {3, 1};
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto first = memory->Allocate(4 * kMiB, On(0), 0);
+  ASSERT_TRUE(first.planned);
+  ASSERT_EQ(memory->Free(first.address, On(0)), CUDA_SUCCESS);
+  const auto mapped = memory->Counters().map_calls;
+  const auto again = memory->Allocate(4 * kMiB, On(0), 0);
+  EXPECT_TRUE(again.planned);
+  EXPECT_EQ(again.address, first.address);
+  EXPECT_EQ(memory->Counters().map_calls, mapped);
+}
+
+//  page 0 1 2 3 4 5 6 7
+//       . . . . [idle . ]     a plan of four pages, from page 0; what is held lies behind it
+TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere) {
+  auto memory = Make();
+  auto plan = PlanOf({512}, 1);
+  plan->budget_bytes = 8 * kMiB;
+  plan->end = plan->online_from = 4 * kPageGranules;
+  BlockPlace bottom;
+  bottom.kind = BlockPlace::Kind::kRun;
+  plan->persistent[PlanInForce::PersistentKey(7, 6 * kMiB)].places = {{0, bottom}};
+  plan->persistent_left = 1;
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto early = memory->Allocate(8 * kMiB, On(0), 0);
+  device_.Touch(Stream(0), early.address, 8 * kMiB, early.number);
+  ASSERT_EQ(memory->Free(early.address, On(0)), CUDA_SUCCESS);
+  const auto kept = memory->Allocate(6 * kMiB, On(0), 7);
+  EXPECT_TRUE(kept.planned);
+  EXPECT_EQ(kept.address + 8 * kMiB, early.address);
+  EXPECT_EQ(memory->Counters().reserved_bytes, 6 * kMiB) << "the idle pages behind the plan were given back";
+  EXPECT_EQ(memory->Counters().peak_reserved_bytes, 8 * kMiB);
+}
+
+}  // namespace
+}  // namespace stalloc::runtime
