@@ -85,12 +85,11 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const
   Claim claim;
   bool over_budget = false;
   bool planned = TakeProposed(proposal, asked, &claim, &over_budget);
-  if (over_budget && !proposal.is_slot && plan_ && plan_->end != 0) {
+  if (over_budget && !proposal.is_slot) {
     // As much is held as the plan holds, but not in its places, and a block that is to stay would be in its way.
-    const PageNumber behind = (plan_->end + kPageGranules - 1) / kPageGranules;
     lock.unlock();
     if (context != nullptr) context->Enter();
-    GiveBackFrom(behind);
+    if (SynchroniseAll()) GiveBackIdle(0, Spare::kPlanned);
     lock.lock();
     planned = TakeProposed(proposal, asked, &claim, &over_budget);
   }

@@ -57,9 +57,9 @@ void DeviceMemory::EvictViews() {
   for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset, pages);
 }
 
-std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, 0, Spare::kNothing); }
+std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, Spare::kNothing); }
 
-std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber from, Spare spare) {
+std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) {
   RelaxedCapture relaxed(driver_);
   FinishDeferred();
   RecordMarkers();
@@ -93,7 +93,7 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber fr
         });
     // From the top down, so that what is kept is dense.
     for (auto room = rooms.rbegin(); room != rooms.rend() && idle > keep_bytes; ++room) {
-      const PageNumber first = std::max(from, room->first);
+      const PageNumber first = room->first;
       const PageNumber last = room->last;
       PageNumber begin = last;
       while (begin > first && idle >= keep_bytes + kPageBytes) --begin, idle -= kPageBytes;
@@ -148,11 +148,6 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, PageNumber fr
   return given_back;
 }
 
-// All idle pages at or behind `first`: it takes a synchronisation, so not a few now and a few later.
-void DeviceMemory::GiveBackFrom(PageNumber first) {
-  if (SynchroniseAll()) GiveBackIdle(0, first, Spare::kNothing);
-}
-
 std::uint64_t DeviceMemory::ReleaseIdle() {
   SynchroniseAll();
   return Trim(0);
@@ -164,7 +159,7 @@ std::uint64_t DeviceMemory::ReleaseUnplanned() {
     for (const PlanInForce* plan : {plan_.get(), next_plan_.get()})
       if (plan != nullptr && plan->persistent_left.load(std::memory_order_relaxed) != 0) return 0;
   }
-  return GiveBackIdle(0, 0, Spare::kPlanned);
+  return GiveBackIdle(0, Spare::kPlanned);
 }
 
 std::optional<DeviceMemory::Room> DeviceMemory::TakeRoom() {

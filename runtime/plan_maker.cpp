@@ -187,13 +187,12 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
     std::sort(known.places.begin(), known.places.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   in_force->persistent_left = plan.persistent.size();
   in_force->budget_bytes = plan.page_count * kPageBytes;
-  in_force->end = std::max(kept_end, GranulesOf(plan.height_bytes));
-  // What the plan does not know lies above what is kept, where the iteration's room is before it begins; above that
-  // room as well if the iteration itself has requests that cannot be planned.
   for (std::size_t i = 0; i < plan.iteration.size(); ++i)
     TouchPages(in_force->slots[i], GranulesOf(plan.iteration[i].size_bytes), &in_force->touched);
   for (const planner::PlannedRequest& planned : plan.persistent)
     TouchPages(PlaceOf(planned.slot), GranulesOf(planned.size_bytes), &in_force->touched);
+  // What the plan does not know lies above what is kept, where the iteration's room is before it begins; above that
+  // room as well if the iteration itself has requests that cannot be planned.
   in_force->online_from = PageAfter(complete ? kept_end : GranulesOf(plan.height_bytes));
   in_force->prepared = Matcher::Prepare(pattern);
   return in_force;

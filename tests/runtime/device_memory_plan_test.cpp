@@ -108,7 +108,8 @@ TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere)
   auto memory = Make();
   auto plan = PlanOf({512}, 1);
   plan->budget_bytes = 8 * kMiB;
-  plan->end = plan->online_from = 4 * kPageGranules;
+  plan->touched.assign(4, true);
+  plan->online_from = 4 * kPageGranules;
   BlockPlace bottom;
   bottom.kind = BlockPlace::Kind::kRun;
   plan->persistent[PlanInForce::PersistentKey(7, 6 * kMiB)].places = {{0, bottom}};

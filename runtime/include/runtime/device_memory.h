@@ -334,10 +334,9 @@ class DeviceMemory {
   void RecordMarker(StreamIndex stream);
   void PollMarkers();
   bool SynchroniseAll();
-  void GiveBackFrom(PageNumber first);
   // What is planned is spared for good reason: then work that is under way is waited for.
   enum class Spare : bool { kNothing, kPlanned };
-  std::uint64_t GiveBackIdle(std::uint64_t keep_bytes, PageNumber from, Spare spare);
+  std::uint64_t GiveBackIdle(std::uint64_t keep_bytes, Spare spare);
   void FinishDeferred();
   void EvictViews();
   CUevent NewEvent();

@@ -51,8 +51,6 @@ struct PlanInForce {
   // What the plan holds in all. Slots may be mapped up to here, or up to the peak of live bytes; beyond that a request
   // whose slot's pages do not exist is served from what there is.
   std::uint64_t budget_bytes = 0;
-  // Behind all slots: pages from here on are of no use to the plan. 0: it was not made for an empty device.
-  Granule end = 0;
   // Requests without a slot are looked for from here on first, so that they are not in the way of those with one.
   Granule online_from = 0;
 
