@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <exception>
 #include <thread>
 #include <utility>
+
+#include "signals_blocked.h"
 
 namespace stalloc::runtime {
 
@@ -45,12 +46,8 @@ void FrontSearch::Begin(planner::PageProblem problem, std::chrono::milliseconds 
     stop_ = std::stop_source{};
     stop = stop_.get_token();
   }
-  // Signals are the program's: the thread is born with all of them blocked.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
+    const SignalsBlocked blocked;
     std::thread([work, stop, time_limit] {
       pthread_setname_np(pthread_self(), "stalloc-plan");
       YieldToEverybody();
@@ -68,7 +65,6 @@ void FrontSearch::Begin(planner::PageProblem problem, std::chrono::milliseconds 
     work_ = std::move(work);
   } catch (const std::exception&) {  // no thread: no choice
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 std::optional<planner::PlanFront> FrontSearch::Take() {

@@ -1,9 +1,10 @@
 #include "runtime/learning_thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <chrono>
+
+#include "signals_blocked.h"
 
 namespace stalloc::runtime {
 
@@ -16,13 +17,8 @@ void LearningThread::Add(Learner* learner, CUcontext context) {
   entries_.push_back({learner, context});
   if (running_ || stop_) return;
   running_ = true;
-  // Signals are the program's: the thread is born with all of them blocked.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   std::thread([this] { Loop(); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void LearningThread::Remove(Learner* learner) {

@@ -19,6 +19,8 @@
 #include "planner/trace_file.h"
 #include "runtime/log.h"
 
+#include "signals_blocked.h"
+
 namespace stalloc::runtime {
 namespace {
 
@@ -31,23 +33,6 @@ constexpr std::size_t kBlockEvents = 16384;
 
 // An event is written within microseconds of drawing its number, unless its thread was interrupted in between.
 constexpr std::size_t kPatienceRounds = 4;
-
-// Blocks every signal while it lives, so that a thread started meanwhile has them blocked: the program's handlers must
-// never run on a thread that the program does not know.
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 

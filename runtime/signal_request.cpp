@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "signals_blocked.h"
+
 namespace stalloc::runtime {
 namespace {
 
@@ -67,19 +69,10 @@ bool SignalRequest::Start(int signal, std::function<void()> act) {
   s->act = std::move(act);
   ::sem_init(&s->requested, 0, 0);
   ::sem_init(&s->ended, 0, 0);
-  // Signals are the program's: the thread is born with all of them blocked.
-  sigset_t all;
-  sigset_t mask;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &mask);
-  bool made = true;
   try {
+    const SignalsBlocked blocked;
     std::thread([s] { Loop(*s); }).detach();
   } catch (const std::system_error&) {
-    made = false;
-  }
-  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-  if (!made) {
     delete s;
     return false;
   }
