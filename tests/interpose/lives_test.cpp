@@ -9,19 +9,6 @@
 namespace stalloc::interpose {
 namespace {
 
-Environment Simulated() {
-  Environment environment = Plain();
-  environment["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY;
-  environment["STALLOC_PLAN_CACHE"] = "off";
-  return environment;
-}
-
-Environment Served() {
-  Environment environment = Simulated();
-  environment["LD_PRELOAD"] = STALLOC_LIBRARY;
-  return environment;
-}
-
 std::size_t Summaries(const Outcome& outcome) {
   std::size_t count = 0;
   for (std::size_t at = 0; (at = outcome.output.find(" online, ", at)) != std::string::npos; ++at) ++count;

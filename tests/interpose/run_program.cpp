@@ -44,6 +44,19 @@ Environment Preloaded() {
   return environment;
 }
 
+Environment Simulated() {
+  Environment environment = Plain();
+  environment["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY;
+  environment["STALLOC_PLAN_CACHE"] = "off";
+  return environment;
+}
+
+Environment Served() {
+  Environment environment = Simulated();
+  environment["LD_PRELOAD"] = STALLOC_LIBRARY;
+  return environment;
+}
+
 std::string Program(const std::string& name) { return std::string(STALLOC_PROGRAMS_DIRECTORY) + "/" + name; }
 
 Outcome RunProgram(const std::vector<std::string>& command, Environment environment) {

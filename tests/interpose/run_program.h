@@ -23,6 +23,9 @@ struct Outcome {
 using Environment = std::map<std::string, std::string>;
 Environment Plain();
 Environment Preloaded();
+// In which they find the simulated device; and libstalloc.so is preloaded too.
+Environment Simulated();
+Environment Served();
 
 // `command` is looked up on PATH; programs of this folder are named by Program("name").
 Outcome RunProgram(const std::vector<std::string>& command, Environment environment);

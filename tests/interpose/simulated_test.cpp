@@ -9,19 +9,6 @@
 namespace stalloc::interpose {
 namespace {
 
-Environment Simulated() {
-  Environment environment = Plain();
-  environment["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY;
-  environment["STALLOC_PLAN_CACHE"] = "off";
-  return environment;
-}
-
-Environment Served() {
-  Environment environment = Simulated();
-  environment["LD_PRELOAD"] = STALLOC_LIBRARY;
-  return environment;
-}
-
 struct OverTheSimulatedDevice : testing::TestWithParam<const char*> {};
 
 TEST_P(OverTheSimulatedDevice, HoldsWithoutTheShim) {

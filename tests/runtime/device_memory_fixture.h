@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "model_driver.h"
+#include "model_test.h"
 #include "runtime/device_memory.h"
 
 namespace stalloc::runtime {
@@ -21,14 +21,10 @@ inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 inline CUstream Stream(std::uintptr_t n) { return reinterpret_cast<CUstream>(n * 16); }
 inline DeviceMemory::Order On(std::uintptr_t n) { return {Stream(n), 0}; }
 
-class DeviceMemoryTest : public ::testing::Test {
+class DeviceMemoryTest : public ModelTest {
  protected:
-  void SetUp() override {
-    model::device = &device_;
-    api_ = model::Api();
-  }
   void TearDown() override {
-    for (const std::string& error : device_.errors) ADD_FAILURE() << error;
+    ModelTest::TearDown();
     DeviceMemory::captures_in_progress = 0;
   }
   std::unique_ptr<DeviceMemory> Make(MemoryPolicy policy = {}) {
@@ -45,9 +41,6 @@ class DeviceMemoryTest : public ::testing::Test {
     api_.cuStreamWaitEvent(Stream(waiting), event, 0);
     memory->NoteStreamWaits(On(waiting), event);
   }
-
-  model::Device device_;
-  DriverApi api_;
 };
 
 struct Live {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "model_driver.h"
+#include "model_test.h"
 #include "training_loop.h"
 
 namespace stalloc::runtime {
@@ -79,19 +79,7 @@ TEST(SmallerChoice, LeavesOthersTheirPages) {
   EXPECT_EQ(SmallerChoice(front, 0, 70, room), 2u);
 }
 
-class PlanByPressure : public ::testing::Test {
- protected:
-  void SetUp() override {
-    model::device = &device_;
-    api_ = model::Api();
-  }
-  void TearDown() override {
-    for (const std::string& error : device_.errors) ADD_FAILURE() << error;
-  }
-
-  model::Device device_;
-  DriverApi api_;
-};
+class PlanByPressure : public ModelTest {};
 
 TEST_F(PlanByPressure, GivesWayToSomebodyElseAndTrainsOn) {
   TrainingLoop loop(device_, api_, {.growth = 1.3});

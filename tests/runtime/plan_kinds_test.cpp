@@ -5,26 +5,14 @@
 #include <cstdio>
 #include <string>
 
-#include "model_driver.h"
+#include "model_test.h"
 #include "planner/plan_file.h"
 #include "training_loop.h"
 
 namespace stalloc::runtime {
 namespace {
 
-class PlanKinds : public ::testing::Test {
- protected:
-  void SetUp() override {
-    model::device = &device_;
-    api_ = model::Api();
-  }
-  void TearDown() override {
-    for (const std::string& error : device_.errors) ADD_FAILURE() << error;
-  }
-
-  model::Device device_;
-  DriverApi api_;
-};
+class PlanKinds : public ModelTest {};
 
 // All requests of an iteration but those by which its kind is recognised.
 constexpr std::uint64_t kNearlyAll = TrainingLoop::kRequests - 14;
