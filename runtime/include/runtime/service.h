@@ -21,7 +21,23 @@ enum class Answer : bool { kPassThrough = false, kServed = true };
 // The stream whose order a request follows. In `_ptsz` functions interpose has already turned 0 into
 // CU_STREAM_PER_THREAD; 0 and CU_STREAM_LEGACY mean the legacy stream here. nullopt: the synchronous entry points
 // (cuMemAlloc, cuMemFree), which order against all work of the context.
-using StreamOrder = std::optional<CUstream>;
+//
+// Used like an optional, but one word, which is passed in a register: an optional's flag is written as a byte and read
+// back as part of a word, for which the processor waits, twice a request.
+class StreamOrder {
+ public:
+  constexpr StreamOrder(std::nullopt_t = std::nullopt) noexcept {}
+  StreamOrder(CUstream stream) noexcept : handle_(reinterpret_cast<std::uintptr_t>(stream)) {}
+
+  explicit operator bool() const noexcept { return handle_ != kNone; }
+  CUstream operator*() const noexcept {
+    return reinterpret_cast<CUstream>(handle_);  // NOLINT(performance-no-int-to-ptr)
+  }
+
+ private:
+  static constexpr std::uintptr_t kNone = ~std::uintptr_t{0};  // the address of nothing
+  std::uintptr_t handle_ = kNone;
+};
 
 struct PoolStatistics {
   std::uint64_t used_bytes = 0;       // live, as the driver would count it
