@@ -28,26 +28,48 @@ KnownStacks* KnownStacks::OfThisThread() noexcept {
   return table_of_thread;
 }
 
-std::size_t KnownStacks::Home(const Where& where) noexcept {
+std::size_t KnownStacks::SetOf(std::uintptr_t end) noexcept { return (end * 0x9E3779B97F4A7C15ull >> 32) % kSets; }
+
+std::size_t KnownStacks::GuessOf(const Where& where) noexcept {
   const std::uint64_t mixed = (where.end ^ where.hint * 0xBF58476D1CE4E5B9ull) * 0x9E3779B97F4A7C15ull;
-  return (mixed >> 32) % kEntries;
+  return (mixed >> 32) % kGuesses;
 }
 
 // A sanitizer would take the frames of others for none of this function's business.
-__attribute__((no_sanitize("address", "thread"))) bool KnownStacks::Same(const Entry& entry) noexcept {
-  for (int i = 0; i < entry.count; ++i)
-    if (*reinterpret_cast<const std::uintptr_t*>(entry.where.end + entry.offsets[i]) != entry.addresses[i])
-      return false;
-  return true;
+__attribute__((no_sanitize("address", "thread"))) KnownStacks::Difference KnownStacks::FirstDifference(
+    const Entry& entry, std::uintptr_t end) noexcept {
+  for (int i = 0; i < entry.count; ++i) {
+    const std::uintptr_t address = *reinterpret_cast<const std::uintptr_t*>(end + entry.offsets[i]);
+    if (address != entry.addresses[i]) return {entry.offsets[i], i, address};
+  }
+  return {};
+}
+
+std::uint64_t KnownStacks::Found(const Entry& entry) noexcept {
+  if (credit_ < kMostCredit) ++credit_;
+  return entry.call_site;
 }
 
 std::uint64_t KnownStacks::Find(const Where& where) noexcept {
-  const std::size_t home = Home(where);
-  for (const std::size_t at : {home, home ^ 1}) {
-    const Entry& entry = entries_[at];
-    if (entry.where == where && Same(entry)) {
-      if (credit_ < kMostCredit) ++credit_;
-      return entry.call_site;
+  std::uint16_t& guess = guesses_[GuessOf(where)];
+  Difference last;
+  if (const Entry& entry = entries_[guess]; ends_[guess] == where.end && entry.depth == where.depth) {
+    last = FirstDifference(entry, where.end);
+    if (last.frame < 0) return Found(entry);
+  }
+  const std::size_t set = SetOf(where.end) * kWays;
+  for (std::size_t i = set; i < set + kWays; ++i) {
+    if (ends_[i] != where.end) continue;
+    const Entry& entry = entries_[i];
+    if (entry.depth != where.depth) continue;
+    // The same word as was read last, and not what this one has there.
+    if (last.frame >= 0 && last.frame < entry.count && entry.offsets[last.frame] == last.offset &&
+        entry.addresses[last.frame] != last.address)
+      continue;
+    last = FirstDifference(entry, where.end);
+    if (last.frame < 0) {
+      guess = static_cast<std::uint16_t>(i);
+      return Found(entry);
     }
   }
   return 0;
@@ -62,23 +84,22 @@ bool KnownStacks::PayForWalk() noexcept {
 __attribute__((no_sanitize("address", "thread"))) void KnownStacks::Remember(const Where& where,
                                                                              const std::uintptr_t* slots, int count,
                                                                              std::uint64_t call_site) noexcept {
-  const std::size_t home = Home(where);
-  // The older of two is moved aside.
-  Entry& entry = entries_[home];
-  if (entry.call_site != 0) entries_[home ^ 1] = entry;
-  entry.call_site = 0;
+  const std::size_t set = SetOf(where.end);
+  const std::size_t at = set * kWays + oldest_[set];
+  Entry& entry = entries_[at];
+  ends_[at] = 0;
   for (int i = 0; i < count; ++i) {
     const std::uintptr_t offset = slots[i] - where.end;
-    if (offset >= kReach || (i > 0 && slots[i] <= slots[i - 1])) {  // not one stack
-      entry.where = {};
-      return;
-    }
+    if (offset >= kReach || (i > 0 && slots[i] <= slots[i - 1])) return;  // not one stack
     entry.offsets[i] = static_cast<std::uint32_t>(offset);
     entry.addresses[i] = *reinterpret_cast<const std::uintptr_t*>(slots[i]);
   }
-  entry.where = where;
-  entry.count = count;
   entry.call_site = call_site;
+  entry.depth = where.depth;
+  entry.count = count;
+  ends_[at] = where.end;
+  guesses_[GuessOf(where)] = static_cast<std::uint16_t>(at);
+  oldest_[set] = static_cast<std::uint8_t>((oldest_[set] + 1) % kWays);
 }
 
 }  // namespace stalloc::runtime

@@ -113,13 +113,48 @@ TEST_F(KnownStacksTest, IsFoundOnlyWhileEveryReturnAddressIsWhereItWas) {
   HandMade stack;
   known->Remember(stack.Place(), stack.slots.data(), 2, 77);
   EXPECT_EQ(known->Find(stack.Place()), 77U);
-  EXPECT_EQ(known->Find(stack.Place(1)), 0U) << "another hint";
+  EXPECT_EQ(known->Find(stack.Place(1)), 77U) << "a hint is no more than that";
   stack.words[2] = 5;
   EXPECT_EQ(known->Find(stack.Place()), 77U) << "what lies between does not matter";
   stack.words[3] = 23;
   EXPECT_EQ(known->Find(stack.Place()), 0U) << "another caller";
   stack.words[3] = 22;
   EXPECT_EQ(known->Find(stack.Place()), 77U);
+}
+
+// Many that end in one place, and hints that never come twice: each is itself.
+TEST_F(KnownStacksTest, StacksOfOnePlaceNeedNoHint) {
+  auto known = std::make_unique<KnownStacks>();
+  HandMade stack;
+  constexpr std::uintptr_t kCallers = 20;
+  for (std::uintptr_t caller = 1; caller <= kCallers; ++caller) {
+    stack.words[3] = caller;
+    known->Remember(stack.Place(caller), stack.slots.data(), 2, 100 + caller);
+  }
+  std::mt19937 random(1);
+  for (std::uint64_t hint = 1000; hint < 3000; ++hint) {
+    const std::uintptr_t caller = 1 + random() % kCallers;
+    stack.words[3] = caller;
+    ASSERT_EQ(known->Find(stack.Place(hint)), 100 + caller);
+  }
+  stack.words[3] = kCallers + 1;
+  EXPECT_EQ(known->Find(stack.Place()), 0U);
+}
+
+// A frame of another size lies elsewhere: what was read to refuse one stack says nothing of this one.
+TEST_F(KnownStacksTest, AStackThatLiesOtherwiseIsLookedAtWhole) {
+  auto known = std::make_unique<KnownStacks>();
+  HandMade near;
+  known->Remember(near.Place(), near.slots.data(), 2, 77);
+  HandMade far = near;
+  std::array<std::uintptr_t, 2> slots{reinterpret_cast<std::uintptr_t>(&near.words[1]),
+                                      reinterpret_cast<std::uintptr_t>(&near.words[5])};
+  near.words[3] = 0;
+  near.words[5] = 44;
+  known->Remember(near.Place(), slots.data(), 2, 88);
+  EXPECT_EQ(known->Find(near.Place()), 88U);
+  near.words = far.words;
+  EXPECT_EQ(known->Find(near.Place()), 77U);
 }
 
 TEST_F(KnownStacksTest, WhatIsNotOneStackIsNotRemembered) {
