@@ -27,9 +27,11 @@ bool Offer(CUdeviceptr* address, std::size_t size_bytes) noexcept {
 // `serve` says whether the allocator did it; `forward` calls the real function.
 template <Entry kEntry, typename Serve, typename RealCall>
 CUresult Allocate(CUdeviceptr* address, std::size_t size_bytes, Serve serve, RealCall forward) noexcept {
-  if (Refusal() != CUDA_SUCCESS) return Refusal();
-  CUresult result = CUDA_SUCCESS;
-  if (Offer(address, size_bytes) && serve(&result) == runtime::Answer::kServed) return result;
+  CUresult result = Refusal();
+  if (result != CUDA_SUCCESS || (Offer(address, size_bytes) && serve(&result) == runtime::Answer::kServed)) {
+    if (result != CUDA_SUCCESS && address != nullptr) *address = 0;  // as the driver leaves it
+    return result;
+  }
   result = WithRetry({kEntry, size_bytes}, forward);
   if (result == CUDA_SUCCESS && !Nested() && ServingAlready()) runtime::NotePassedThrough(size_bytes);
   return result;

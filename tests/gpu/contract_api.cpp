@@ -221,6 +221,10 @@ void Pools() {
   cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &later);
   cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved);
   Row("pool_used_rises", std::to_string(later - used) + "," + YesNo(reserved >= later));
+  // The counters themselves differ from system to system: for the log.
+  std::fprintf(stderr, "pool: %llu bytes used, %llu with a block of 8 MiB, %llu reserved\n",
+               static_cast<unsigned long long>(used), static_cast<unsigned long long>(later),
+               static_cast<unsigned long long>(reserved));
   cudaFreeAsync(block, nullptr);
   cudaDeviceSynchronize();
   cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &later);

@@ -15,7 +15,7 @@ import contract
 import max_batch
 import plots
 import run
-from harness import allocators, child, compare, device, report, shim, svg
+from harness import allocators, child, compare, device, fidelity, report, shim, svg
 
 
 class SummaryLine(unittest.TestCase):
@@ -387,14 +387,81 @@ class Rows(unittest.TestCase):
     def test_contract_rows(self):
         self.assertEqual(contract.rows_of("row a 1,2\nnoise\nrow b ok x\nrow c"), {"a": "1,2", "b": "ok x"})
 
-    def test_a_row_that_differs_is_known_or_not(self):
-        answers = {"p.driver": {"a": "1", "ipc_handle_of_malloc": "0", "order_x": "wrong:3"}}
-        answers["p.shim"] = {"a": "2", "ipc_handle_of_malloc": "1", "order_x": "wrong:3", "new": "1"}
-        found = {row[1]: remark for row, remark in contract.differences(answers, ["p"], ["driver", "shim"])}
-        self.assertEqual([name for name, remark in found.items() if remark == "**not known**"], ["a", "order_x", "new"])
-        self.assertIn("STALLOC_IPC", found["ipc_handle_of_malloc"])
-        same = contract.differences({"p.driver": {"a": "1"}, "p.shim": {"a": "1"}}, ["p"], ["driver", "shim"])
-        self.assertEqual(same, [(["p", "a", "1", "1"], "")])
+
+
+class Fidelity(unittest.TestCase):
+    """Which rows need an explanation, and which explanations are of no row any more."""
+
+    KNOWN = [
+        fidelity.Explanation("ipc_*", fidelity.BOTH_SHIMS, "pages"),
+        fidelity.Explanation("pool", ("shim", "simulated", "simulated, shim"), "counts"),
+        fidelity.Explanation("order_*", ("shim",), "too early"),
+    ]
+
+    def judge(self, **columns):
+        names = {"simulated_shim": "simulated, shim"}
+        answers = {f"p.{names.get(name, name)}": rows for name, rows in columns.items()}
+        found, stale = fidelity.compare(answers, ["p"], self.KNOWN)
+        return {cells[1]: remark for cells, remark in found}, stale
+
+    def test_what_differs_is_explained_or_not(self):
+        found, stale = self.judge(
+            driver={"a": "1", "b": "1", "ipc_x": "0", "pool": "0", "order_x": "wrong:3"},
+            shim={"a": "2", "b": "1", "ipc_x": "1", "pool": "1", "order_x": "ok", "new": "1"},
+        )
+        bad = fidelity.NOT_EXPLAINED
+        self.assertEqual(
+            found, {"a": bad, "b": "", "ipc_x": "pages", "pool": "counts", "order_x": "too early", "new": bad}
+        )
+        self.assertEqual(stale, [])
+
+    def test_an_explanation_holds_for_its_columns_only(self):
+        rows = {"ipc_x": "0"}
+        found, _ = self.judge(driver=rows, shim={"ipc_x": "1"}, simulated={"ipc_x": "1"})
+        self.assertEqual(found, {"ipc_x": fidelity.NOT_EXPLAINED})
+
+    def test_wrong_is_never_right_under_the_shim(self):
+        found, _ = self.judge(driver={"order_x": "wrong:3"}, shim={"order_x": "wrong:3"})
+        self.assertEqual(found, {"order_x": fidelity.NOT_EXPLAINED})
+
+    def test_the_shim_answers_alike_over_both(self):
+        columns = {"driver": {"ipc_x": "0"}, "simulated": {"ipc_x": "0"}, "simulated_shim": {"ipc_x": "2"}}
+        self.assertEqual(self.judge(shim={"ipc_x": "2"}, **columns)[0], {"ipc_x": "pages"})
+        self.assertEqual(self.judge(shim={"ipc_x": "1"}, **columns)[0], {"ipc_x": fidelity.NOT_EXPLAINED})
+
+    def test_without_a_driver_the_simulated_device_stands_for_it(self):
+        simulated = {"a": "1", "ipc_x": "0", "pool": "1"}
+        found, stale = self.judge(simulated=simulated, simulated_shim={"a": "2", "ipc_x": "1", "pool": "1"})
+        self.assertEqual(found, {"a": fidelity.NOT_EXPLAINED, "ipc_x": "pages", "pool": ""})
+        self.assertEqual(stale, [], "of the pool's row nothing can be said")
+
+    def test_an_explanation_without_a_difference_is_stale(self):
+        _, stale = self.judge(driver={"ipc_x": "0", "ipc_y": "0"}, shim={"ipc_x": "0", "ipc_y": "0"})
+        self.assertEqual(len(stale), 1)
+        self.assertIn("ipc_*", stale[0])
+        _, stale = self.judge(driver={"ipc_x": "0", "ipc_y": "0"}, shim={"ipc_x": "1", "ipc_y": "0"})
+        self.assertEqual(stale, [])
+        _, stale = self.judge(driver={"pool": "0"}, shim={"pool": "1"}, simulated={"pool": "0"})
+        self.assertIn("the column simulated,", stale[0])
+
+    def test_counts(self):
+        answers = {"p.driver": {"a": "1", "ipc_x": "0"}, "p.shim": {"a": "2", "ipc_x": "1"}}
+        answers.update({"q.driver": {"b": "1"}, "q.shim": {"b": "1"}})
+        found, _ = fidelity.compare(answers, ["p", "q"], self.KNOWN)
+        counts = [["p", 2, 0, 1, 1], ["q", 1, 1, 0, 0], ["all", 3, 1, 1, 1]]
+        self.assertEqual(sorted(fidelity.per_program(found)), sorted(counts))
+
+    def test_columns_of_several_machines_are_put_together(self):
+        with tempfile.TemporaryDirectory() as directory:
+            paths = []
+            for name, column in (("gpu", "driver"), ("here", "simulated"), ("old", "native")):
+                paths.append(os.path.join(directory, name))
+                with open(paths[-1], "w") as file:
+                    json.dump({"command": name, "answers": {f"p.{column}": {"a": "1"}}, "failures": []}, file)
+            answers, _, _ = contract.merged(paths[:2])
+            self.assertEqual(sorted(answers), ["p.driver", "p.simulated"])
+            with self.assertRaisesRegex(SystemExit, "old: no columns of this contract: native"):
+                contract.merged(paths)
 
 
 class Device(unittest.TestCase):

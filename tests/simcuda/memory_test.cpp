@@ -11,10 +11,10 @@ namespace {
 class Memory : public SimulatedDevice {};
 class LazyMemory : public LazyDevice {};
 
-TEST_F(Memory, ZeroBytesIsAnError) {
+TEST_F(Memory, ZeroBytesIsAnErrorAndGivesANullPointer) {
   CUdeviceptr address = 0x1234;
   EXPECT_EQ(cuMemAlloc(&address, 0), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(address, 0x1234u);
+  EXPECT_EQ(address, 0u);
 }
 
 TEST_F(Memory, DoubleAndInteriorFreesAreErrorsThatDoNotStick) {

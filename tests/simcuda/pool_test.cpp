@@ -7,6 +7,8 @@
 namespace stalloc::simcuda {
 namespace {
 
+constexpr std::uint64_t kChunk = std::uint64_t{32} << 20;  // by which a pool grows
+
 class Pools : public LazyDevice {
  protected:
   Pools() { EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool_, 0), CUDA_SUCCESS); }
@@ -48,18 +50,18 @@ TEST_F(Pools, TheSameStreamTakesFreedMemoryAtOnce) {
 TEST_F(Pools, AnotherStreamWaitsOrGetsOtherMemory) {
   KeepEverything();
   const CUstream a = MakeStream(), b = MakeStream();
-  const CUdeviceptr first = AllocateAsync(kPage, a);
-  simcudaWriteTag(a, first, kPage, 1);
-  simcudaReadTag(a, first, kPage, 1);
+  const CUdeviceptr first = AllocateAsync(kChunk, a);
+  simcudaWriteTag(a, first, kChunk, 1);
+  simcudaReadTag(a, first, kChunk, 1);
   ASSERT_EQ(cuMemFreeAsync(first, a), CUDA_SUCCESS);
   int off = 0;
   ASSERT_EQ(cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off), CUDA_SUCCESS);
-  EXPECT_NE(AllocateAsync(kPage, b), first);
+  EXPECT_NE(AllocateAsync(kChunk, b), first);
   int on = 1;
   ASSERT_EQ(cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &on), CUDA_SUCCESS);
-  const CUdeviceptr second = AllocateAsync(kPage, b);
+  const CUdeviceptr second = AllocateAsync(kChunk, b);
   EXPECT_EQ(second, first) << "behind a wait";
-  simcudaWriteTag(b, second, kPage, 2);
+  simcudaWriteTag(b, second, kChunk, 2);
   ASSERT_EQ(cuStreamSynchronize(b), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(a), CUDA_SUCCESS);
   EXPECT_EQ(simcudaCorruptions(), 0u) << FirstCorruption();
@@ -74,8 +76,8 @@ TEST_F(Pools, CountWhatIsUsedAndHeld) {
   AllocateAsync(1000, stream);
   EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 1024u);
   EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH), 3 * kPage);
-  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 3 * kPage);
-  EXPECT_EQ(simcudaPhysicalBytes(0), 3 * kPage);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), kChunk);
+  EXPECT_EQ(simcudaPhysicalBytes(0), kChunk);
   Set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0);
   EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH), 1024u);
   cuuint64_t value = 5;
@@ -87,9 +89,9 @@ TEST_F(Pools, ReleaseAboveTheThresholdWhenTheHostWaits) {
   const CUdeviceptr block = AllocateAsync(4 * kPage, stream);
   simcudaWriteTag(stream, block, kPage, 1);
   ASSERT_EQ(cuMemFreeAsync(block, stream), CUDA_SUCCESS);
-  EXPECT_EQ(simcudaPhysicalBytes(0), 4 * kPage);
+  EXPECT_EQ(simcudaPhysicalBytes(0), kChunk);
   ASSERT_EQ(cuMemPoolTrimTo(pool_, 0), CUDA_SUCCESS);
-  EXPECT_EQ(simcudaPhysicalBytes(0), 4 * kPage) << "work before the free has not executed";
+  EXPECT_EQ(simcudaPhysicalBytes(0), kChunk) << "work before the free has not executed";
   ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
   EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
 }
@@ -98,13 +100,13 @@ TEST_F(Pools, TrimKeepsWhatIsAskedFor) {
   KeepEverything();
   const CUstream stream = MakeStream();
   CUdeviceptr blocks[4];
-  for (CUdeviceptr& block : blocks) block = AllocateAsync(kPage, stream);
+  for (CUdeviceptr& block : blocks) block = AllocateAsync(kChunk, stream);
   for (const CUdeviceptr block : blocks) ASSERT_EQ(cuMemFreeAsync(block, stream), CUDA_SUCCESS);
   ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-  ASSERT_EQ(cuMemPoolTrimTo(pool_, 2 * kPage), CUDA_SUCCESS);
-  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 2 * kPage);
-  AllocateAsync(2 * kPage, stream);
-  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 2 * kPage) << "neighbouring pages are one";
+  ASSERT_EQ(cuMemPoolTrimTo(pool_, 2 * kChunk), CUDA_SUCCESS);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 2 * kChunk);
+  AllocateAsync(2 * kChunk, stream);
+  EXPECT_EQ(Attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 2 * kChunk) << "neighbouring chunks are one";
 }
 
 TEST_F(Pools, FreesMayCross) {
@@ -114,7 +116,7 @@ TEST_F(Pools, FreesMayCross) {
   EXPECT_EQ(cuMemFreeAsync(from_malloc, stream), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFreeAsync(from_malloc, stream), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemFree(from_malloc), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(simcudaPhysicalBytes(0), 2 * kPage) << "freed in stream order: not yet";
+  EXPECT_EQ(simcudaPhysicalBytes(0), kPage + kChunk) << "freed in stream order: not yet";
   EXPECT_EQ(cuMemFree(from_pool), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFree(from_pool), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
@@ -170,9 +172,16 @@ TEST_F(Pools, AnOrderedProgramNeverSeesACorruption) {
   }
 }
 
+TEST_F(Pools, LargeBlocksLieBetweenSmallOnes) {
+  const CUstream stream = MakeStream();
+  const CUdeviceptr small = AllocateAsync(1000, stream), large = AllocateAsync(3 * kPage, stream);
+  EXPECT_EQ(large, small + 1024) << "pages are no bounds to a pool's blocks";
+}
+
 TEST_F(Pools, OutOfMemoryDoesNotStick) {
   CUdeviceptr address = 0;
   EXPECT_EQ(cuMemAllocAsync(&address, std::size_t{200} << 30, nullptr), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(address, 0u);
   EXPECT_EQ(cuMemAllocAsync(&address, 64, nullptr), CUDA_SUCCESS);
 }
 

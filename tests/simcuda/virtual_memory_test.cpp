@@ -117,6 +117,14 @@ TEST_F(VirtualMemory, AddressRangeIsTheSingleMapping) {
   EXPECT_EQ(cuIpcGetMemHandle(&handle, base), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(VirtualMemory, HasNoSynchronousOperations) {
+  const CUdeviceptr base = Reserve(1);
+  ASSERT_EQ(cuMemMap(base, kPage, 0, CreatePages(1), 0), CUDA_SUCCESS);
+  const unsigned on = 1;
+  EXPECT_EQ(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, Allocate(64)), CUDA_SUCCESS);
+}
+
 TEST_F(VirtualMemory, AccessNeedsMappingAndPermission) {
   const CUdeviceptr base = Reserve(1);
   ASSERT_EQ(cuMemMap(base, kPage, 0, CreatePages(1), 0), CUDA_SUCCESS);

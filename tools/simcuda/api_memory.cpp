@@ -10,7 +10,7 @@ namespace {
 bool FreeManaged(Call& call, CUdeviceptr address) {
   const auto range = call.machine.host_ranges.find(address);
   if (range == call.machine.host_ranges.end() || !range->second.managed) return false;
-  call.machine.scheduler.WaitForDevice(call.context->device);
+  call.machine.scheduler.WaitForDevice(range->second.context->device);
   call.machine.host_ranges.erase(address);
   std::free(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
   return true;
@@ -24,7 +24,7 @@ CUresult FreeBlockAt(Call& call, CUdeviceptr address) {
   live->freed = true;  // a second thread that comes while this one waits finds it gone
   const Block block = *live;
   machine.scheduler.WaitForDevice(block.device);
-  if (call.context->error != CUDA_SUCCESS) return call.context->error;
+  if (call.context != nullptr && call.context->error != CUDA_SUCCESS) return call.context->error;
   switch (block.kind) {
     case Block::Kind::kMalloc:
       machine.blocks.Release(address);
@@ -53,7 +53,9 @@ SIMCUDA_EXPORT CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* total
   });
 }
 
+// Whatever comes of a request, and before it is judged, its address is null.
 SIMCUDA_EXPORT CUresult cuMemAlloc(CUdeviceptr* address, std::size_t size_bytes) {
+  if (address != nullptr) *address = 0;
   return Enter(SIMCUDA_ENTRY(cuMemAlloc), [&](Call& call) {
     if (address == nullptr || size_bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     return call.machine.blocks.Allocate(*call.context, size_bytes, address);
@@ -62,6 +64,7 @@ SIMCUDA_EXPORT CUresult cuMemAlloc(CUdeviceptr* address, std::size_t size_bytes)
 
 SIMCUDA_EXPORT CUresult cuMemAllocPitch(CUdeviceptr* address, std::size_t* pitch, std::size_t width_bytes,
                                         std::size_t height, unsigned element_bytes) {
+  if (address != nullptr) *address = 0;
   return Enter(SIMCUDA_ENTRY(cuMemAllocPitch), [&](Call& call) {
     if (address == nullptr || pitch == nullptr || width_bytes == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
     if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) return CUDA_ERROR_INVALID_VALUE;
@@ -75,7 +78,7 @@ SIMCUDA_EXPORT CUresult cuMemAllocPitch(CUdeviceptr* address, std::size_t* pitch
   });
 }
 
-// Waits until all work on the device has executed, then frees, whichever call the block came from.
+// Waits until all work on the device has executed, then frees, whichever call the block came from. Needs no context.
 SIMCUDA_EXPORT CUresult cuMemFree(CUdeviceptr address) {
   return Enter(SIMCUDA_ENTRY(cuMemFree),
                [&](Call& call) { return address == 0 ? CUDA_SUCCESS : FreeBlockAt(call, address); });

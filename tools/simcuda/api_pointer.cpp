@@ -13,7 +13,8 @@ struct AddressInfo {
   bool managed = false;
   bool pool = false;
   bool legacy_ipc = false;
-  bool rdma = false;  // other devices than GPUs may be given it
+  bool virtual_memory = false;  // mapped by the program itself
+  bool rdma = false;            // other devices than GPUs may be given it
   CUdeviceptr begin = 0;
   std::uint64_t size_bytes = 0;
   std::uint64_t buffer_id = 0;
@@ -39,7 +40,7 @@ AddressInfo Describe(Machine& machine, CUdeviceptr address) {
     info.legacy_ipc = info.rdma = block->kind == Block::Kind::kMalloc;
   } else if (const Mapping* mapping = machine.space.Find(address, &begin);
              mapping != nullptr && mapping->kind == Mapping::Kind::kVirtualMemory) {
-    info.known = info.device_memory = info.mapped = true;
+    info.known = info.device_memory = info.mapped = info.virtual_memory = true;
     info.begin = begin;
     info.size_bytes = mapping->size_bytes;
     info.buffer_id = begin / kPageBytes;
@@ -156,7 +157,9 @@ SIMCUDA_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribu
 SIMCUDA_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   return Enter(SIMCUDA_ENTRY(cuPointerSetAttribute), [&](Call& call) {
     if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
-    return Describe(call.machine, address).known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    const AddressInfo info = Describe(call.machine, address);
+    if (!info.known) return CUDA_ERROR_INVALID_VALUE;
+    return info.virtual_memory ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
   });
 }
 

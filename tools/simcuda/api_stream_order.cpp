@@ -66,12 +66,10 @@ CUresult RecordEvent(Call& call, Stream& stream, CUevent handle) {
 }  // namespace
 
 SIMCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t size_bytes, CUstream handle) {
+  if (address != nullptr) *address = 0;
   return EnterStream(SIMCUDA_ENTRY(cuMemAllocAsync), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
     if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (size_bytes == 0) {
-      *address = 0;
-      return CUDA_SUCCESS;
-    }
+    if (size_bytes == 0) return CUDA_SUCCESS;
     return AllocateFrom(call, stream, call.machine.FindDevice(stream.context->device)->current_pool, size_bytes,
                         address);
   });
@@ -79,13 +77,11 @@ SIMCUDA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t size_b
 
 SIMCUDA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, std::size_t size_bytes, CUmemoryPool pool_handle,
                                                 CUstream handle) {
+  if (address != nullptr) *address = 0;
   return EnterStream(SIMCUDA_ENTRY(cuMemAllocFromPoolAsync), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
     const std::shared_ptr<Pool> pool = call.machine.pools.Find(pool_handle);
     if (address == nullptr || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (size_bytes == 0) {
-      *address = 0;
-      return CUDA_SUCCESS;
-    }
+    if (size_bytes == 0) return CUDA_SUCCESS;
     return AllocateFrom(call, stream, pool, size_bytes, address);
   });
 }

@@ -37,6 +37,8 @@ CUresult Call::Check(unsigned checks) {
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (!context->alive) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
+  if ((checks & kNotDestroyed) == kNotDestroyed && context != nullptr && !context->alive)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if ((checks & kSound) == kSound && context != nullptr && context->error != CUDA_SUCCESS) return context->error;
   if ((checks & kNotWhileCapturing) != 0) return CheckUnsafeCall(machine, thread);
   return CUDA_SUCCESS;

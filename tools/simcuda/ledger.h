@@ -14,10 +14,11 @@ namespace stalloc::simcuda {
 // What an entry point asks for before its body runs.
 enum Check : unsigned {
   kNothing = 0,
-  kInitialised = 1,        // else CUDA_ERROR_NOT_INITIALIZED
-  kSound = 2 | 1,          // the current context, if any, is not broken, else its sticky error
-  kContext = 4 | 2 | 1,    // a context is current, else CUDA_ERROR_INVALID_CONTEXT
-  kNotWhileCapturing = 8,  // "potentially unsafe": see capture.h
+  kInitialised = 1,            // else CUDA_ERROR_NOT_INITIALIZED
+  kSound = 2 | 1,              // the current context, if any, is not broken, else its sticky error
+  kContext = 4 | 2 | 1,        // a context is current, else CUDA_ERROR_INVALID_CONTEXT
+  kNotWhileCapturing = 8,      // "potentially unsafe": see capture.h
+  kNotDestroyed = 16 | 2 | 1,  // the current context, if any, is not destroyed, else CUDA_ERROR_CONTEXT_IS_DESTROYED
 };
 
 enum class EntryPoint : std::uint16_t {

@@ -3,8 +3,8 @@
 // The driver does not document its policy; this has the parts that an allocator can notice. Requests are served best
 // fit from memory that was freed: at once on the same stream, on another stream after the work before the free has
 // executed, or, where the pool's attributes allow it, behind a wait that the pool inserts. Otherwise the pool grows by
-// whole pages. Memory above the release threshold goes back to the device when the host synchronises. Called under the
-// machine's lock.
+// chunks of 32 MiB, in which blocks lie on 512 bytes whatever their size. Memory above the release threshold goes back
+// to the device when the host synchronises. Called under the machine's lock.
 #pragma once
 
 #include <cstdint>

@@ -75,7 +75,10 @@ FAKE_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 FAKE_EXPORT cudaError_t cudaMalloc(void** pointer, size_t size) {
-  if (size == 0) return cudaSuccess;  // the pointer is left as it is
+  if (size == 0) {
+    *pointer = nullptr;
+    return cudaSuccess;
+  }
   return Call<decltype(::cuMemAlloc)>("cuMemAlloc", 3020, kLegacy, Address(pointer), size);
 }
 

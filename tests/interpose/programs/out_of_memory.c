@@ -26,12 +26,12 @@ int main(void) {
   // Refused by the allocator itself (sizes that end in 9): the driver, which has the memory, is not asked.
   const long before = FakeCudaCalls("cuMemAlloc_v2");
   CHECK(before > 0);
-  CUdeviceptr address = 0;
+  CUdeviceptr address = 1;
   CHECK(cudaMalloc(&p, 1009) == cudaErrorMemoryAllocation);
   CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
   CHECK(cudaMallocAsync(&p, 1009, 0) == cudaErrorMemoryAllocation);
   CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
-  CHECK(cuMemAlloc(&address, 1009) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(cuMemAlloc(&address, 1009) == CUDA_ERROR_OUT_OF_MEMORY && address == 0);
   CHECK(FakeCudaCalls("cuMemAlloc_v2") == before);
   CHECK(cudaMalloc(&p, 1000) == cudaSuccess && cudaFree(p) == cudaSuccess);
   return 0;

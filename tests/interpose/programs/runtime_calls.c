@@ -16,7 +16,7 @@ static void* InThread(void* unused) {
 int main(void) {
   void* p = NULL;
   void* q = NULL;
-  void* untouched = &p;
+  void* none = &p;
 
   CHECK(cudaMalloc(&p, 1000) == cudaSuccess && p != NULL);
   CHECK(cudaMalloc(&q, 1000) == cudaSuccess && q != NULL && q != p);
@@ -27,7 +27,7 @@ int main(void) {
   CHECK(cudaFree((char*)q + 256) == cudaErrorInvalidValue);  // inside
   CHECK(cudaGetLastError() == cudaErrorInvalidValue);
   CHECK(cudaFreeAsync(q, 0) == cudaSuccess);  // crossed
-  CHECK(cudaMalloc(&untouched, 0) == cudaSuccess && untouched == &p);
+  CHECK(cudaMalloc(&none, 0) == cudaSuccess && none == NULL);
   CHECK(cudaFree(NULL) == cudaSuccess);
 
   CHECK(cudaMallocAsync(&p, 5000, 0) == cudaSuccess);

@@ -17,7 +17,7 @@ CUresult AllocatePitched(void** pointer, size_t* pitch, size_t width_bytes, size
     }
     CUdeviceptr address = 0;
     const CUresult result = driver.real_cuMemAllocPitch(&address, pitch, width_bytes, height, kElementBytes);
-    if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(address);
+    *pointer = reinterpret_cast<void*>(address);
     return result;
   });
 }
@@ -35,14 +35,13 @@ cudaError_t WithTwoDevices(int first, int second, Call call) {
 
 }  // namespace
 
-// Zero bytes are granted without an address: the pointer stays as it was.
+// Zero bytes are granted without an address, as is what the driver refuses: the pointer is null then.
 CUDART_EXPORT cudaError_t cudaMalloc(void** pointer, size_t size_bytes) {
   return Finish(WithContext([&](const DriverFunctions& driver) {
     if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (size_bytes == 0) return CUDA_SUCCESS;
     CUdeviceptr address = 0;
-    const CUresult result = driver.real_cuMemAlloc(&address, size_bytes);
-    if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(address);
+    const CUresult result = size_bytes == 0 ? CUDA_SUCCESS : driver.real_cuMemAlloc(&address, size_bytes);
+    *pointer = reinterpret_cast<void*>(address);
     return result;
   }));
 }

@@ -9,7 +9,7 @@ CUDART_EXPORT cudaError_t cudaMallocAsync(void** pointer, size_t size_bytes, cud
     if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr address = 0;
     const CUresult result = driver.real_cuMemAllocAsync(&address, size_bytes, stream);
-    if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(address);
+    *pointer = reinterpret_cast<void*>(address);
     return result;
   }));
 }
@@ -20,7 +20,7 @@ CUDART_EXPORT cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size_by
     if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
     CUdeviceptr address = 0;
     const CUresult result = driver.real_cuMemAllocFromPoolAsync(&address, size_bytes, pool, stream);
-    if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(address);
+    *pointer = reinterpret_cast<void*>(address);
     return result;
   }));
 }
