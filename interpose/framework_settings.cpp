@@ -19,6 +19,15 @@ constexpr const char* kAsyncBackend = "backend:cudaMallocAsync";
 // The second is the older name, which some versions of PyTorch read first.
 constexpr const char* kPyTorchNames[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
 constexpr const char* kDecision = "_STALLOC_PYTORCH";
+struct Setting {
+  const char* name;
+  const char* value;
+};
+constexpr Setting kOfOthers[] = {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
+                                 {"XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
+                                 {"TF_GPU_ALLOCATOR", "cuda_malloc_async"}};
+// The names of those of them that stalloc has set, in this process or in an ancestor, each with a colon behind it.
+constexpr const char* kSetForOthers = "_STALLOC_SET";
 // With it, PyTorch's NCCL asks the allocator to be told of every segment, which the cudaMallocAsync backend refuses.
 constexpr const char* kRegisteredBuffers = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
 
@@ -36,8 +45,20 @@ bool Is(const char* name, const char* value) noexcept {
   return now != nullptr && std::strcmp(now, value) == 0;
 }
 
-// Variables that mean the same to their framework: none is set if the user has set any.
-void SetUnlessSet(const char* value, const char* name) noexcept { ::setenv(name, value, 0); }
+std::string NamesSetForOthers() {
+  const char* names = Get(kSetForOthers);
+  return names == nullptr ? std::string() : names;
+}
+
+void SetForOthers() {
+  std::string names = NamesSetForOthers();
+  for (const Setting& setting : kOfOthers) {
+    if (Get(setting.name) != nullptr) continue;
+    ::setenv(setting.name, setting.value, 1);
+    names.append(setting.name).append(":");
+  }
+  if (!names.empty()) ::setenv(kSetForOthers, names.c_str(), 1);
+}
 
 // Why PyTorch must keep its own allocator here; nothing if it need not.
 std::optional<std::string> Obstacle(const runtime::Settings& settings) {
@@ -102,9 +123,19 @@ void SetForPyTorch(const runtime::Settings& settings) {
 
 void SetFrameworkSettings(const runtime::Settings& settings) {
   SetForPyTorch(settings);
-  SetUnlessSet("cuda_async", "XLA_PYTHON_CLIENT_ALLOCATOR");
-  SetUnlessSet("false", "XLA_PYTHON_CLIENT_PREALLOCATE");
-  SetUnlessSet("cuda_malloc_async", "TF_GPU_ALLOCATOR");
+  SetForOthers();
+}
+
+void TakeBackFrameworkSettings() {
+  if (Is(kDecision, "set"))
+    for (const char* name : kPyTorchNames)
+      if (Is(name, kAsyncBackend)) ::unsetenv(name);
+  ::unsetenv(kDecision);
+  const std::string names = NamesSetForOthers();
+  for (const Setting& setting : kOfOthers)
+    if (names.find(std::string(setting.name) + ":") != std::string::npos && Is(setting.name, setting.value))
+      ::unsetenv(setting.name);
+  ::unsetenv(kSetForOthers);
 }
 
 bool PyTorchBackendWasChosen() noexcept { return backend_was_chosen; }

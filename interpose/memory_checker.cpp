@@ -9,7 +9,10 @@
 namespace stalloc::interpose {
 namespace {
 
-// libsanitizer-collection.so, libsanitizer-public.so. (A host sanitizer's library is called libasan, libtsan, ...)
+// libsanitizer-collection.so, which compute-sanitizer's launcher adds to its target's LD_PRELOAD (seen in 13.0
+// and 13.5; NVTX_INJECTION64_PATH, which names it too, is in children that are not checked as well), or
+// libsanitizer-public.so, which tools of others are linked with and the driver loads. A host sanitizer's library is
+// called libasan, libtsan, ...
 bool IsCheckersLibrary(std::string_view path) { return path.substr(path.rfind('/') + 1).starts_with("libsanitizer-"); }
 
 bool SaidByTheEnvironment() noexcept {

@@ -80,6 +80,10 @@ bool StartIfPossible() noexcept {
 __attribute__((constructor)) void AtLoad() noexcept {
   if (!Enabled()) return;
   try {
+    if (MemoryCheckerAttached()) {
+      TakeBackFrameworkSettings();  // its launcher has the library preloaded too, and has set them
+      return;
+    }
     const runtime::Settings settings = SettingsInSilence(runtime::IsPython(program_invocation_name));
     if (settings.frameworks) SetFrameworkSettings(settings);
   } catch (...) {  // without memory there is nothing to be set

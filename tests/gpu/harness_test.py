@@ -15,6 +15,7 @@ import contract
 import max_batch
 import plots
 import run
+import sanitizer
 from harness import allocators, child, compare, device, fidelity, report, shim, svg
 
 
@@ -462,6 +463,49 @@ class Fidelity(unittest.TestCase):
             self.assertEqual(sorted(answers), ["p.driver", "p.simulated"])
             with self.assertRaisesRegex(SystemExit, "old: no columns of this contract: native"):
                 contract.merged(paths)
+
+
+class Sanitizer(unittest.TestCase):
+    """What is read of compute-sanitizer's report, and what is made of two runs."""
+
+    REPORT = """========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at Fill(float *, int, float)+0x90 in target.cu:20
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Access to 0x7f0001234fa0 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7f0001234000 of size 4,000 bytes
+=========     Saved host backtrace up to driver entry point at kernel launch time
+========= ERROR SUMMARY: 1 error
+"""
+
+    def run_of(self, report, **changes):
+        found = {"exit": 0, "output": "sum 1", "report": report, "said": 0, "served": 0}
+        found.update(errors=sanitizer.errors(report), findings=sanitizer.findings(report))
+        return {**found, **changes}
+
+    def test_reads_a_report(self):
+        self.assertEqual(sanitizer.errors(self.REPORT), 1)
+        self.assertIsNone(sanitizer.errors("========= Error: Target application terminated"))
+        self.assertEqual(sanitizer.errors("========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)"), 2)
+        found = sanitizer.findings(self.REPORT)
+        self.assertEqual(len(found), 4)
+        self.assertEqual(found[2], "and is 1 bytes after the nearest allocation at ADDRESS of size 4,000 bytes")
+        race = "=========     and Read access at Race(float *)+0x100 in t.cu:51 [{} hazards]"
+        self.assertEqual(sanitizer.findings(race.format(508)), sanitizer.findings(race.format(3)))
+        far = "=========     and is {} bytes before the nearest allocation at 0x7c00 of size 1,024 bytes"
+        self.assertEqual(sanitizer.findings(far.format("124,310,666")), sanitizer.findings(far.format("137,179,965")))
+
+    def test_judges(self):
+        plain, served = self.run_of(self.REPORT), self.run_of(self.REPORT.replace("0x7f0001234", "0x7e0009999"), said=1)
+        self.assertEqual(sanitizer.judge(plain, served, True), "")
+        self.assertIn("sound program", sanitizer.judge(plain, served, False))
+        self.assertIn("0 times", sanitizer.judge(plain, {**served, "said": 0}, True))
+        self.assertIn("served 5", sanitizer.judge(plain, {**served, "served": 5}, True))
+        self.assertIn("output", sanitizer.judge(plain, {**served, "output": "sum 2"}, True))
+        clean = self.run_of("========= ERROR SUMMARY: 0 errors", said=1)
+        self.assertIn("findings", sanitizer.judge(plain, clean, True))
+        self.assertIn("does not report the fault", sanitizer.judge(clean, clean, True))
+        self.assertIn("does not come to its end", sanitizer.judge(self.run_of("========= Error"), clean, True))
 
 
 class Device(unittest.TestCase):

@@ -36,7 +36,30 @@ INSTANTIATE_TEST_SUITE_P(Ends, Lives,
                                          Life{"thread", 9, 1}, Life{"quick", 5, 0}, Life{"killed", 128 + 14, 0}),
                          [](const auto& life) { return std::string(life.param.mode); });
 
-// Its launcher names its library, and the driver loads it.
+std::string FolderWith(const char* library) {
+  std::string folder = std::filesystem::temp_directory_path() / "stalloc-lives-XXXXXX";
+  EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+  std::filesystem::copy_file(STALLOC_COUNTING_PRELOAD, folder + "/" + library);
+  return folder;
+}
+
+// The launcher, which has the shim as well, adds the checker's library to what its target preloads. What the shim has
+// set for frameworks in the launcher is taken back there; what the user has set stays.
+TEST(MemoryChecker, FindsTheEnvironmentAsWithoutTheShim) {
+  const std::string folder = FolderWith("libsanitizer-collection.so");
+  const std::string target = "LD_PRELOAD=$LD_PRELOAD:" + folder +
+                             "/libsanitizer-collection.so; export LD_PRELOAD; exec sh -c 'echo "
+                             "[$PYTORCH_ALLOC_CONF$PYTORCH_CUDA_ALLOC_CONF$XLA_PYTHON_CLIENT_ALLOCATOR,"
+                             "$XLA_PYTHON_CLIENT_PREALLOCATE,$TF_GPU_ALLOCATOR,$_STALLOC_SET$_STALLOC_PYTORCH]'";
+  const std::string launcher = "echo $_STALLOC_SET; " + target;
+  Environment environment = Served();
+  environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false";
+  const Outcome outcome = RunProgram({"sh", "-c", launcher}, environment);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(outcome.output, "XLA_PYTHON_CLIENT_ALLOCATOR:TF_GPU_ALLOCATOR:\n[,false,,]\n");
+}
+
+// The driver loads it, or the dynamic linker.
 TEST(MemoryChecker, IsLeftTheDriversMemory) {
   Environment environment = Served();
   environment["CUDA_INJECTION64_PATH"] = "/opt/compute-sanitizer/libsanitizer-collection.so";
@@ -45,12 +68,9 @@ TEST(MemoryChecker, IsLeftTheDriversMemory) {
   EXPECT_EQ(Summaries(said), 0u) << said.output;
   EXPECT_NE(said.output.find("compute-sanitizer is attached"), std::string::npos) << said.output;
 
-  std::string folder = std::filesystem::temp_directory_path() / "stalloc-lives-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string library = folder + "/libsanitizer-public.so";
-  std::filesystem::copy_file(STALLOC_COUNTING_PRELOAD, library);
+  const std::string folder = FolderWith("libsanitizer-public.so");
   environment = Served();
-  environment["LD_PRELOAD"] = STALLOC_LIBRARY ":" + library;
+  environment["LD_PRELOAD"] = STALLOC_LIBRARY ":" + folder + "/libsanitizer-public.so";
   const Outcome loaded = RunProgram({Program("lives")}, environment);
   std::filesystem::remove_all(folder);
   EXPECT_EQ(loaded.exit_code, 0) << loaded.output;
