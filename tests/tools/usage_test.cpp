@@ -48,6 +48,19 @@ TEST_F(Usage, MistakesAreExitCodeTwo) {
   }
 }
 
+// tools/quickstart and tools/setup: both install and build things, so that a mistaken option must not start them.
+TEST_F(Usage, ScriptsHaveHelpAndKnowTheirOptions) {
+  for (const std::string script : {"quickstart", "setup"}) {
+    const Ended help = RunWords({STALLOC_SOURCE_DIR "/tools/" + script, "--help"});
+    EXPECT_EQ(help.exit_code, 0) << script;
+    EXPECT_NE(help.output.find("\n  tools/" + script + " "), std::string::npos) << help.output;
+    const Ended mistaken = RunWords({STALLOC_SOURCE_DIR "/tools/" + script, "--no-such-option"});
+    EXPECT_EQ(mistaken.exit_code, 2) << script;
+    EXPECT_NE(mistaken.errors.find("--no-such-option"), std::string::npos) << mistaken.errors;
+    EXPECT_EQ(mistaken.output, "") << script;
+  }
+}
+
 // Every verb that reads a file refuses what it cannot trust: exit code 3, the file's name, nothing on standard output.
 TEST_F(Usage, HostileFilesAreRefusedByName) {
   ASSERT_EQ(RunStalloc({"plan", Write("good.csv", SmallLifetimes()), "-o", Path("good.plan")}).exit_code, 0);
