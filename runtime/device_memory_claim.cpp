@@ -203,13 +203,17 @@ DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
 // The plan in force was asked which of its requests this is: `index`, or none where it is negative.
 DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) {
   if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
-  if (index < 0) return {};
+  if (index < 0) {
+    trust_.Unknown();
+    return {};
+  }
   ++counters_.matched_requests;
+  const bool trusted = trust_.Known();
   if (asked->call_site == 0) asked->call_site = plan_->matcher.CallSiteOf(index);
   const auto at = static_cast<std::size_t>(index);
   const SlotOrder order = plan_->order.empty() ? SlotOrder{} : plan_->order[at];
   asked->waited_for = order.waited_for;
-  if (plan_->slots[at].kind == BlockPlace::Kind::kNone) return {};
+  if (!trusted || plan_->slots[at].kind == BlockPlace::Kind::kNone) return {};
   return {.place = &plan_->slots[at], .may_wait = order.waits && MayWait(), .is_slot = true};
 }
 

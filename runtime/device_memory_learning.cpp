@@ -156,6 +156,7 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
 
 // Under the lock.
 void DeviceMemory::NoteIteration() noexcept {
+  trust_.Begin();
   iterations_seen_ = plan_->matcher.IterationsSeen();
   iterations_.Boundary({.requests = counters_.planned_requests + counters_.online_requests,
                         .planned = counters_.planned_requests,
@@ -185,6 +186,7 @@ void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
   }
   plan_ = std::move(plan);
   iterations_seen_ = plan_ ? plan_->matcher.IterationsSeen() : 0;
+  trust_.Begin();
   astray_ = without_plan_ = 0;
   for (OtherKind& kind : other_kinds_) kind.lead = 0;
   PinAll();

@@ -34,6 +34,9 @@ Granule BeginWithin(Run room, Granule granules) {
   return aligned + granules <= room.end ? aligned : room.begin;
 }
 
+// A view is changed rather than doubled if changing it this often maps no more than another one.
+constexpr std::size_t kFewTurns = 32;
+
 using Part = MemorySearch::PartPages::Part;
 
 bool Shorter(const Part& a, const Part& b) { return a.granules < b.granules; }
@@ -223,13 +226,13 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) 
       busy.push_back(k);
     }
     // Two kinds of iteration must not take turns in changing one view: where the pages that it had before would do now,
-    // each kind gets a view of its own.
+    // each kind gets a view of its own. Not for a few pages of many: those take long to cost as much as a view.
     std::size_t returning = 0;
     for (const std::uint32_t k : busy) {
       const bool had_other = k < view.former.size() && view.former[k] != view.pages[k];
       returning += had_other && RunUsable(GranulesInPage(view.former[k], k, 0, granules), stream, waits) ? 1 : 0;
     }
-    if (returning * 2 >= busy.size() && !busy.empty()) return;
+    if (returning * 2 >= busy.size() && busy.size() * kFewTurns > count) return;
     best = index;
     fewest = busy;
   });

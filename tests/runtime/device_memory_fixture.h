@@ -72,8 +72,9 @@ inline void ExpectDisjoint(const model::Device& device, const std::vector<Live>&
 }
 
 // A pattern of these sizes, one after the other, the first of them allocation `first`; slots and order are to be filled
-// in.
-inline std::shared_ptr<PlanInForce> PlanOf(const std::vector<std::uint64_t>& sizes, std::uint64_t first) {
+// in. Their call sites are unknown, or numbered from `first_site` on.
+inline std::shared_ptr<PlanInForce> PlanOf(const std::vector<std::uint64_t>& sizes, std::uint64_t first,
+                                           std::uint64_t first_site = 0) {
   Pattern pattern;
   pattern.period = static_cast<std::int64_t>(2 * sizes.size());
   pattern.first_block = first;
@@ -82,6 +83,7 @@ inline std::shared_ptr<PlanInForce> PlanOf(const std::vector<std::uint64_t>& siz
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     PatternRequest r;
     r.size_bytes = sizes[i];
+    r.call_site = first_site == 0 ? 0 : first_site + i;
     r.begin = static_cast<std::int64_t>(2 * i);
     r.end = r.begin + 1;
     pattern.requests.push_back(r);

@@ -102,6 +102,46 @@ TEST_F(DeviceMemoryTest, APlannedViewOfPagesThatDidNotExistIsMappedOnce) {
   EXPECT_EQ(memory->Counters().map_calls, mapped);
 }
 
+// Something else than what was planned, of which the plan knows two requests in five.
+TEST_F(DeviceMemoryTest, AProgramThatDoesSomethingElseGetsNoPlannedPlaces) {
+  auto memory = Make();
+  constexpr std::uint64_t kOfPlan = 100;
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t i = 0; i < kOfPlan; ++i) sizes.push_back((i + 1) * 4096);
+  constexpr std::uint64_t kSite = 1000;
+  auto plan = PlanOf(sizes, 1, kSite);
+  for (std::uint64_t i = 0; i < kOfPlan; ++i) {
+    plan->slots[i].kind = BlockPlace::Kind::kRun;
+    plan->slots[i].begin = static_cast<Granule>(i) * kPageGranules;
+  }
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto ask = [&](std::uint64_t bytes) {
+    const auto made = memory->Allocate(bytes, On(0), kSite - 1 + bytes / 4096);
+    device_.Touch(Stream(0), made.address, bytes, made.number);
+    EXPECT_EQ(memory->Free(made.address, On(0)), CUDA_SUCCESS);
+    return made.planned;
+  };
+  for (const std::uint64_t bytes : sizes) EXPECT_TRUE(ask(bytes));
+  const auto something_else = [&](std::uint64_t from, std::uint64_t to) {
+    std::uint64_t planned = 0;
+    for (std::uint64_t i = from; i < to; i += 2) {
+      planned += ask(sizes[i]) ? 1 : 0;
+      planned += ask(sizes[i + 1]) ? 1 : 0;
+      for (std::uint64_t k = 1; k <= 3; ++k) EXPECT_FALSE(ask((k * 4096 + i) * 4096));
+    }
+    return planned;
+  };
+  (void)something_else(0, 40);  // its first requests may be an iteration's for all that is known
+  const auto known = memory->Counters().matched_requests;
+  EXPECT_EQ(something_else(40, 60), 0U);
+  EXPECT_GT(memory->Counters().matched_requests, known) << "the plan knows some all the same";
+  // Back to what was planned, in its middle: a few are enough.
+  std::uint64_t online = 0;
+  for (std::uint64_t i = 60; i < kOfPlan; ++i) online += ask(sizes[i]) ? 0 : 1;
+  EXPECT_LT(online, 12U);
+  for (const std::uint64_t bytes : sizes) EXPECT_TRUE(ask(bytes));
+}
+
 //  page 0 1 2 3 4 5 6 7
 //       . . . . [idle . ]     a plan of four pages, from page 0; what is held lies behind it
 TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere) {

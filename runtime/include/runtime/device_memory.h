@@ -21,6 +21,7 @@
 #include "runtime/flat_map.h"
 #include "runtime/free_space.h"
 #include "runtime/iteration_log.h"
+#include "runtime/match_trust.h"
 #include "runtime/memory_search.h"
 #include "runtime/observation.h"
 #include "runtime/page_store.h"
@@ -371,6 +372,7 @@ class DeviceMemory {
   void PinAll();
   std::shared_ptr<PlanInForce> plan_;
   std::uint64_t iterations_seen_ = 0;  // by the matcher of the plan in force, as far as is noted
+  MatchTrust trust_;                   // in the plan in force
   IterationLog iterations_;
   std::shared_ptr<PlanInForce> next_plan_;                   // matched along, until its first iteration begins
   std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock
