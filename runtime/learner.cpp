@@ -19,21 +19,24 @@ constexpr double kKnown = 0.97;
 constexpr double kBusy = 0.03;
 constexpr int kGoodWindows = 2;
 
-// Where it has not done well after so many windows, its requests differ from iteration to iteration: it stays if it
-// serves at least this share of them, and is dropped otherwise, since serving online is cheaper than matching in vain.
+// Where it has not done well after so many windows, or serves next to nothing for some, it stays if it serves at least
+// this share of the requests, and is dropped otherwise. If it knew them, its places have been taken since (by the
+// optimizer's state, where a micro-batch was planned), and the program is watched on for a plan around that; if it did
+// not, requests differ from iteration to iteration, and serving online is cheaper than matching in vain.
 constexpr int kTrialWindows = 6;
+constexpr int kHopelessWindows = 2;
 constexpr double kWorthwhile = 0.7;
+constexpr double kHopeless = 0.1;
 
 // A settled plan is checked at least this many requests apart; when this many checks in a row find less than kPoor of
 // the requests known, or that many of them find their slot taken, the program has changed and is watched again.
 constexpr std::uint64_t kCheckRequests = 2000;
 constexpr double kPoor = 0.6;
-constexpr double kHopeless = 0.1;  // one such check is enough
 constexpr int kPoorChecks = 3;
 
 // Without a plan after so many observations the program is left alone until it has made twice as many requests.
 constexpr std::uint64_t kPatience = std::uint64_t{1} << 18;
-// The same once so many looks have found iterations that cannot be planned.
+// The same once so many iterations were found that cannot be planned, or were in vain.
 constexpr int kUnplannable = 4;
 
 }  // namespace
@@ -147,18 +150,24 @@ bool Learner::Judge() {
   doing_well_ =
       static_cast<double>(window.matched) >= kKnown * requests && static_cast<double>(window.busy) <= kBusy * requests;
   good_windows_ = doing_well_ ? good_windows_ + 1 : 0;
+  hopeless_windows_ = static_cast<double>(window.planned) < kHopeless * requests ? hopeless_windows_ + 1 : 0;
   if (good_windows_ >= kGoodWindows) {
     Settle();
     return true;
   }
-  if (windows_ < kTrialWindows) return false;
+  if (windows_ < kTrialWindows && hopeless_windows_ < kHopelessWindows) return false;
   if (static_cast<double>(window.planned) >= kWorthwhile * requests) {
     Settle();
+    return true;
+  }
+  memory_.Install(nullptr, DeviceMemory::When::kNow);
+  pattern_requests_ = 0;
+  const std::string device = "device " + std::to_string(memory_.ordinal());
+  if (static_cast<double>(window.matched) >= kWorthwhile * requests && ++unplannable_found_ < kUnplannable) {
+    LogInfo(device + ": the plan's places are taken; watching on for another");
+    Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
   } else {
-    LogInfo("device " + std::to_string(memory_.ordinal()) +
-            ": iterations differ too much to be planned; serving online");
-    memory_.Install(nullptr, DeviceMemory::When::kNow);
-    pattern_requests_ = 0;
+    LogInfo(device + ": iterations differ too much to be planned; serving online");
     LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
   }
   return true;
@@ -245,6 +254,7 @@ void Learner::BeginTrial(std::int64_t period, std::uint64_t requests) {
   doing_well_ = true;  // until a window says otherwise
   windows_ = 0;
   good_windows_ = 0;
+  hopeless_windows_ = 0;
   poor_checks_ = 0;
   BeginWindow();
 }

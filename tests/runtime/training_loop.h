@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,6 +65,14 @@ class TrainingLoop {
     }
   }
 
+  // A block that stays, as optimizers make them after the first iteration.
+  void Keep(std::uint64_t bytes, std::uint64_t call_site) { Make(bytes, call_site); }
+
+  // Requests that never come twice.
+  void Chance(int requests) {
+    for (int i = 0; i < requests; ++i) Free(Make(512 * (1 + random_() % 8192), 10'000 + random_() % 10'000));
+  }
+
   bool Until(PlanStatus::State state) {
     for (int i = 0; i < 100 && learner_->status().state != state; ++i) Iterate();
     return learner_->status().state == state;
@@ -111,6 +120,7 @@ class TrainingLoop {
   std::unique_ptr<Learner> learner_;
   PlanChooser::Clock::time_point now_{std::chrono::seconds(1000)};
   std::uint64_t planned_ = 0;
+  std::mt19937 random_{1};
 };
 
 }  // namespace stalloc::runtime

@@ -95,8 +95,9 @@ class Learner {
   std::uint64_t pattern_requests_ = 0;  // of the plan in force, an iteration; 0: there is none
   bool awaiting_ = false;               // the last plan adopted had not come into force yet
   bool doing_well_ = false;
-  int windows_ = 0;       // judged since the plan came into force
-  int good_windows_ = 0;  // of these, the last in a row that did well
+  int windows_ = 0;           // judged since the plan came into force
+  int good_windows_ = 0;      // of these, the last in a row that did well
+  int hopeless_windows_ = 0;  // or that served next to nothing
   Counts window_start_;
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int unplannable_found_ = 0;
