@@ -126,15 +126,22 @@ class DeviceMemory {
   // Before the first request: events are numbered in `recorder`'s order, where the order is decided.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
 
+  // The number of a context whose memory ends with it; kNoOwner: memory of the device's pool, which is no context's.
+  using Owner = std::uint8_t;
+  static constexpr Owner kNoOwner = 0;
+
   // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite). `context` is entered
   // before the driver is called, where it has to be; without one the device's context must be current.
   Allocation Allocate(std::uint64_t size_bytes, const std::optional<Order>& order, std::uint64_t call_site,
-                      ContextOnDemand* context = nullptr);
+                      ContextOnDemand* context = nullptr, Owner owner = kNoOwner);
 
   // Ends a block. `order` nullopt: waits for all work of the context first, as cuMemFree does.
   // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
   CUresult Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed = nullptr,
                 StreamIndex* stream = nullptr, ContextOnDemand* context = nullptr);
+
+  // Ends every block of a context that is about to end, all of whose work has executed. Returns what was freed.
+  std::vector<BlockInfo> FreeAllOf(Owner owner);
 
   void Abandon() noexcept { pages_.Abandon(); }
   CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
@@ -245,7 +252,8 @@ class DeviceMemory {
     ViewIndex view = kNoView;  // kNoView: in the base range, where the address says
     bool planned = false;
     bool waited_for = false;  // by the plan: an event is recorded behind its free
-    std::uint32_t site = 0;   // SiteTag of the call site
+    Owner owner = kNoOwner;
+    std::uint32_t site = 0;  // SiteTag of the call site
   };
 
   // Memory that was claimed for a request and what the driver must still do before it can be used.
@@ -273,6 +281,7 @@ class DeviceMemory {
     std::uint64_t call_site = 0;
     Who who{};
     bool waited_for = false;  // see SlotOrder
+    Owner owner = kNoOwner;
   };
 
   // Where the plan would have a request lie. `place` nullptr: it says nothing.
@@ -310,6 +319,8 @@ class DeviceMemory {
   void UndoClaim(const Claim& claim, StreamIndex stream);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
+  // Counts a block that has been taken out of the table as freed. `place`: in the order of `stream`.
+  BlockInfo CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place);
   void Sweep();
   Allocation Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned);
   Allocation PublishClaim(const Asked& asked, const Claim& claim, bool planned);
