@@ -166,7 +166,7 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   ++(planned ? c.planned_requests : c.online_requests);
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, Fence{});
+    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
@@ -175,7 +175,8 @@ inline DeviceMemory::BlockInfo DeviceMemory::CountFree(CUdeviceptr address, cons
   counters_.live_bytes -= block.size_bytes;
   counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
   ++counters_.frees;
-  if (observing_.load(std::memory_order_relaxed)) Observe(Observation::Op::kFree, address, block, stream, 0, place);
+  if (observing_.load(std::memory_order_relaxed))
+    Observe(Observation::Op::kFree, address, block, stream, 0, place.position);
   return {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
 }
 

@@ -203,8 +203,8 @@ class DeviceMemory {
     Granule begin = 0;  // in the base range, if view is kNoView; else in the view's first page
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
-    Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
     bool order = false;  // no request and no free: there is no observation
+    Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
   };
   // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
   // dropped because the learner was too slow.
@@ -324,9 +324,10 @@ class DeviceMemory {
   void Sweep();
   Allocation Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned);
   Allocation PublishClaim(const Asked& asked, const Claim& claim, bool planned);
+  // `freed_at`: the position of a free in its stream's order; 0: it has none, or is none.
   void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream, std::uint64_t call_site,
-               Fence freed);
-  void PutDown(const Seen& seen);
+               std::uint64_t freed_at);
+  Seen* PutDown();  // an empty record to fill in; nullptr: there is no room
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;
