@@ -20,6 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kIncumbent = "incumbent";
+constexpr const char* kRepaired = "repaired incumbent";
+
 // Fills in everything that follows from the slots.
 void Measure(const PageProblem& problem, PagePlan* plan) {
   const SlotMeasure measure = MeasureSlots(problem, plan->slots);
@@ -31,7 +34,8 @@ void Measure(const PageProblem& problem, PagePlan* plan) {
 
 // Pages that are held anyway are not saved by a plan that leaves them out.
 auto Merit(const PageProblem& problem, const PagePlan& plan) {
-  return std::tuple(std::max(plan.page_count, problem.held_pages), plan.handles_to_map, plan.changes);
+  return std::tuple(plan.handles_to_map > problem.most_handles, std::max(plan.page_count, problem.held_pages),
+                    plan.handles_to_map, plan.changes);
 }
 
 class PagePlanner {
@@ -104,7 +108,31 @@ class PagePlanner {
     const std::vector<Slot>& slots = problem_.incumbent;
     const auto missing = [](const Slot& slot) { return slot.kind == Slot::Kind::kNone; };
     if (slots.size() != instance_.size() || std::any_of(slots.begin(), slots.end(), missing)) return;
-    Offer(slots, "incumbent");
+    if (!Offer(slots, kIncumbent)) OfferRepaired();
+  }
+
+  // The incumbent but for the requests that are in the way of others, or of fixed blocks: often a few small ones. The
+  // larger of two stays.
+  void OfferRepaired() {
+    Order order(instance_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return instance_.blocks[a].size > instance_.blocks[b].size;
+    });
+    packer_.Clear();
+    std::vector<Slot> slots = problem_.incumbent;
+    Order moved;
+    for (const std::uint32_t i : order) {
+      packer_.Fits(i, slots[i]) ? packer_.Take(i, slots[i]) : moved.push_back(i);
+    }
+    constexpr std::uint64_t kNoCeiling = std::uint64_t{1} << 32;
+    for (const std::uint32_t i : moved) {
+      std::optional<Slot> slot = packer_.FindRun(i, problem_.held_pages);
+      if (!slot) slot = packer_.FindPages(i, problem_.held_pages);
+      if (!slot) slot = packer_.FindRun(i, kNoCeiling);
+      packer_.Take(i, slots[i] = std::move(*slot));
+    }
+    Offer(std::move(slots), kRepaired);
   }
 
   void OfferRuns() {
@@ -210,7 +238,7 @@ class PagePlanner {
   // Gives a run to every paged request for which there is room after all: fewer handles at the same number of pages.
   void Straighten() {
     constexpr std::ptrdiff_t kMaxPaged = 256;  // each costs a rebuilt occupancy
-    if (best_->method == "incumbent") return;
+    if (best_->method == kIncumbent || best_->method == kRepaired) return;
     std::vector<Slot> slots = best_->slots;
     const auto paged = [](const Slot& slot) { return slot.kind == Slot::Kind::kPaged; };
     if (std::count_if(slots.begin(), slots.end(), paged) > kMaxPaged) return;

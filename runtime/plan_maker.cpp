@@ -77,6 +77,7 @@ MadePlan MakePlan(const PlanRequest& request) {
   const PlanningTask task = TaskOf(request);
   planner::PageProblem problem = task.pages;
   if (!task.all_observed) problem.incumbent.clear();
+  if (task.all_observed) problem.most_handles = problem.held_pages;
   const planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(request.deadline_ms));
   const bool incumbent_fits = task.all_observed && !planner::FindSlotViolation(problem.problem, problem.incumbent);
   MadePlan made;
@@ -88,10 +89,11 @@ MadePlan MakePlan(const PlanRequest& request) {
   if (planned.status == planner::Solution::Status::kMalformed) {
     made.report += "where they were served (" + planned.error + ")";
   } else if (planned.handles_to_map != 0 &&
-             (incumbent_fits || (task.all_observed && planned.handles_to_map > problem.held_pages))) {
+             (incumbent_fits || (task.all_observed && planned.handles_to_map > problem.held_pages) ||
+              (task.all_observed && task.order.empty() && planned.page_count > problem.held_pages))) {
     // What is held is held: fewer pages than that buy this run nothing, and mapping costs; once memory is short,
-    // another plan is chosen (plan_choice.h). Where an incumbent of several iterations does not fit itself everywhere,
-    // the few requests whose slot is taken are served online.
+    // another plan is chosen (plan_choice.h). Where an incumbent does not fit itself everywhere, the few requests whose
+    // slot is taken are served online, unless streams would be in each other's way.
     made.report += "where they were served";
   } else {
     made.report += "on " + std::to_string(planned.page_count - task.hole_pages) + " pages (at least " +

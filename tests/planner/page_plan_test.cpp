@@ -80,6 +80,11 @@ TEST(PagePlan, GivesPagesWhereNoRunFits) {
   EXPECT_EQ(plan.contiguous_pages, 6u);
   EXPECT_EQ(plan.handles_to_map, 3u);
   EXPECT_EQ(plan.slots[2].kind, Slot::Kind::kPaged);
+
+  problem.most_handles = 2;
+  const PagePlan of_runs = PlanPages(problem);
+  EXPECT_EQ(of_runs.page_count, 6u) << "rather a page more than three handles";
+  EXPECT_EQ(of_runs.handles_to_map, 1u);
 }
 
 TEST(PagePlan, KeepsAnIncumbentThatIsAsGood) {
@@ -90,6 +95,21 @@ TEST(PagePlan, KeepsAnIncumbentThatIsAsGood) {
   const PagePlan plan = PlanPages(problem);
   EXPECT_EQ(plan.slots, problem.incumbent);
   EXPECT_EQ(plan.changes, 0u);
+  EXPECT_EQ(plan.handles_to_map, 0u);
+}
+
+//  page 0 1 2 3 4      before: [ a a | b b | . ]     now: [ a a | F . | b ]
+TEST(PagePlan, MovesWhatIsInTheWayOfAFixedBlockAndNothingElse) {
+  PageProblem problem;
+  problem.problem.requests = {{2 * kPageBytes, 0, 4, 0}, {kPageBytes, 0, 4, 0}, {kPageBytes, 2, 6, 0}};
+  problem.problem.fixed = {{2 * kPageBytes + kMiB, 512}};
+  problem.held_pages = 5;
+  problem.incumbent = {PagesAt({1, 0}), RunAt(2 * kPageBytes), RunAt(3 * kPageBytes)};
+  const PagePlan plan = PlanPages(problem);
+  EXPECT_EQ(plan.slots[0], problem.incumbent[0]);
+  EXPECT_EQ(plan.slots[1], RunAt(4 * kPageBytes));
+  EXPECT_EQ(plan.slots[2], problem.incumbent[2]);
+  EXPECT_EQ(plan.method, "repaired incumbent");
   EXPECT_EQ(plan.handles_to_map, 0u);
 }
 

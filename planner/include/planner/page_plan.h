@@ -16,10 +16,11 @@
 namespace stalloc::planner {
 
 struct PageProblem {
-  Problem problem;                      // line or circle; fixed blocks are bytes of the base range
-  Bytes paged_from_bytes = kPageBytes;  // smaller requests always get a run
-  std::uint64_t held_pages = 0;         // pages [0, held_pages) of the base range exist and are mapped
-  std::vector<Slot> incumbent;          // empty, or one slot for each request: what is in force, or was seen online
+  Problem problem;                          // line or circle; fixed blocks are bytes of the base range
+  Bytes paged_from_bytes = kPageBytes;      // smaller requests always get a run
+  std::uint64_t held_pages = 0;             // pages [0, held_pages) of the base range exist and are mapped
+  std::vector<Slot> incumbent;              // empty, or one slot for each request: what is in force, or was seen online
+  std::uint64_t most_handles = kUnlimited;  // a plan with more of them to map is taken only where there is no other
 };
 
 struct PagePlan {
