@@ -60,19 +60,19 @@ DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order) {
 }
 
 DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const std::optional<Order>& order,
-                                                std::uint64_t call_site, ContextOnDemand* context, Owner owner) {
+                                                std::uint64_t call_site, ContextOnDemand* context) {
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
-  Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site, .owner = owner};
+  Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site};
   std::unique_lock lock(mutex_);
   asked.who = Resolve(order);
   if (order && asked.who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
   const Proposal proposal = FromPlan(&asked);
-  if (proposal.place == nullptr) {
+  if (proposal.place == nullptr && proposal.rooms.empty()) {
     if (const std::optional<Run> run = FindExisting(asked.granules, asked.who.effective)) {
       space_->Claim(*run);
       return Publish(asked, AddressOf(*run), kNoView, false);
     }
-  } else if (proposal.place->kind == BlockPlace::Kind::kRun) {
+  } else if (proposal.place != nullptr && proposal.place->kind == BlockPlace::Kind::kRun) {
     const Run run{proposal.place->begin, proposal.place->begin + asked.granules};
     if (TakeWhole(run, asked.who.effective)) return Publish(asked, AddressOf(run), kNoView, true);
   }
@@ -83,18 +83,27 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
 DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const Proposal& proposal,
                                                        std::unique_lock<ShortLock> lock, ContextOnDemand* context) {
   Claim claim;
-  bool over_budget = false;
-  bool planned = TakeProposed(proposal, asked, &claim, &over_budget);
-  if (over_budget && !proposal.is_slot) {
+  Refusal refusal = TakeProposed(proposal, asked, &claim);
+  if (refusal == Refusal::kOrder) {
+    // Perhaps nobody has looked lately how far the other stream has come. Served elsewhere, the request would lie where
+    // others are to.
+    lock.unlock();
+    if (context != nullptr) context->Enter();
+    RecordMarkers();
+    lock.lock();
+    refusal = TakeProposed(proposal, asked, &claim);
+  }
+  if (refusal == Refusal::kBudget && !proposal.is_slot) {
     // As much is held as the plan holds, but not in its places, and a block that is to stay would be in its way.
     lock.unlock();
     if (context != nullptr) context->Enter();
     if (SynchroniseAll()) GiveBackIdle(0, Spare::kPlanned);
     lock.lock();
-    planned = TakeProposed(proposal, asked, &claim, &over_budget);
+    refusal = TakeProposed(proposal, asked, &claim);
   }
+  const bool planned = proposal.place != nullptr && refusal == Refusal::kNone;
   if (proposal.is_slot && !planned) ++counters_.slot_busy;
-  if (planned || TakeExisting(asked.granules, asked.who.effective, &claim)) {
+  if (planned || TakeRoom(proposal, asked, &claim) || TakeExisting(asked.granules, asked.who.effective, &claim)) {
     if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
     lock.unlock();
     if (context != nullptr) context->Enter();
@@ -154,7 +163,6 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
                     .view = view,
                     .planned = planned,
                     .waited_for = asked.waited_for,
-                    .owner = asked.owner,
                     .site = SiteTag(asked.call_site)};
   blocks_.Insert(Key(address), block);
 
@@ -166,18 +174,8 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   ++(planned ? c.planned_requests : c.online_requests);
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, 0);
+    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, Fence{});
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
-}
-
-inline DeviceMemory::BlockInfo DeviceMemory::CountFree(CUdeviceptr address, const Block& block, StreamIndex stream,
-                                                       Fence place) {
-  counters_.live_bytes -= block.size_bytes;
-  counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
-  ++counters_.frees;
-  if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kFree, address, block, stream, 0, place.position);
-  return {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
 }
 
 CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed,
@@ -189,9 +187,13 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
     std::lock_guard lock(mutex_);
     if (address % kGranuleBytes != 0 || !blocks_.Extract(Key(address), &block)) return CUDA_ERROR_INVALID_VALUE;
     who = Resolve(order);
+    counters_.live_bytes -= block.size_bytes;
+    counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
+    ++counters_.frees;
     const Fence place = who.stream != kNoStream ? streams_.Advance(who.stream) : Fence{};
-    const BlockInfo info = CountFree(address, block, who.stream, place);
-    if (freed != nullptr) *freed = info;
+    if (observing_.load(std::memory_order_relaxed))
+      Observe(Observation::Op::kFree, address, block, who.stream, 0, place);
+    if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
     if (stream != nullptr) *stream = who.stream;
     if (who.stream != kNoStream) {
       if (captures_in_progress.load(std::memory_order_relaxed) != 0) {
@@ -225,23 +227,6 @@ CUresult DeviceMemory::FreeWhenIdle(CUdeviceptr address, const Block& block) {
     ReleaseBlock(address, block, Fence{});
   }
   return result;
-}
-
-std::vector<DeviceMemory::BlockInfo> DeviceMemory::FreeAllOf(Owner owner) {
-  std::vector<BlockInfo> freed;
-  std::lock_guard lock(mutex_);
-  std::vector<CUdeviceptr> addresses;
-  blocks_.ForEach([&](std::uint64_t key, const Block& block) {
-    if (block.owner == owner) addresses.push_back(key * kGranuleBytes);
-  });
-  freed.reserve(addresses.size());
-  Block block;
-  for (const CUdeviceptr address : addresses) {
-    blocks_.Extract(Key(address), &block);
-    freed.push_back(CountFree(address, block, kNoStream, Fence{}));
-    ReleaseBlock(address, block, Fence{});
-  }
-  return freed;
 }
 
 std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) const {

@@ -120,17 +120,17 @@ bool DeviceMemory::WithinLimit(PageNumber new_pages) const noexcept {
 }
 
 // A planned place is taken only if all of it is free now, and needs no waiting or may be waited for; the plan is
-// advice. Sets `*over_budget` where nothing is in the way but that too many pages are held already.
-bool DeviceMemory::TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits,
-                             Claim* claim, bool* over_budget) {
+// advice.
+DeviceMemory::Refusal DeviceMemory::TakePlace(BlockPlace& place, Granule granules, StreamIndex stream,
+                                              MemorySearch::Waits waits, Claim* claim) {
   Found found;
   if (place.kind == BlockPlace::Kind::kRun) {
     found.kind = Found::Kind::kRun;
     found.run = {place.begin, place.begin + granules};
-    if (found.run.end > pages_.page_limit() * kPageGranules) return false;
+    if (found.run.end > pages_.page_limit() * kPageGranules) return Refusal::kInUse;
   } else if (place.kind == BlockPlace::Kind::kPages) {
     const PageNumber count = PagesUnder(place.begin, granules);
-    if (count > place.pages.size()) return false;
+    if (count > place.pages.size()) return Refusal::kInUse;
     if (place.view == kNoView) {  // its pages did not exist when the plan came; they were mapped since then, or will be
       place.view = views_->FindExact(place.pages, place.begin);
       if (place.view != kNoView) (*views_)[place.view].pinned = true;
@@ -144,46 +144,55 @@ bool DeviceMemory::TakePlace(BlockPlace& place, Granule granules, StreamIndex st
       found.head = place.begin;
     }
   } else {
-    return false;
+    return Refusal::kInUse;
   }
-  bool usable = true;
+  bool free = true;
+  bool in_order = true;
   PageNumber new_pages = 0;
   ForEachRun(found, granules, [&](Run run) {
     Granule reached = run.begin;
     space_->VisitExact(run, [&](Run piece, Fence fence) {
-      usable = usable && piece.begin == reached;
+      free = free && piece.begin == reached;
       reached = piece.end;
       if (fence.stream == kAbsent) {
         new_pages += (piece.end + kPageGranules - 1) / kPageGranules - piece.begin / kPageGranules;
       } else if (multi_stream_) {
-        usable = usable && search_->Usable(stream, fence, waits);
+        in_order = in_order && search_->Usable(stream, fence, waits);
       }
     });
-    usable = usable && reached == run.end;
+    free = free && reached == run.end;
   });
-  if (!usable) return false;
+  if (!free) return Refusal::kInUse;
+  if (!in_order) return Refusal::kOrder;
   if (new_pages != 0) {
     const std::uint64_t used = counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes;
     const std::uint64_t planned = plan_ ? plan_->budget_bytes : 0;
     const std::uint64_t budget =
         std::min(std::max({planned, used, counters_.peak_live_bytes}) + kPageBytes, policy_.limit_bytes);
-    *over_budget = counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes > budget;
-    if (*over_budget) return false;
+    if (counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes > budget) return Refusal::kBudget;
   }
   Take(std::move(found), granules, stream, claim);
-  return true;
+  return Refusal::kNone;
 }
 
 // The request's place in the plan, if it has one. Moves the plan on.
 DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
-  if (next_plan_) {
-    const std::int32_t index = next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
-    if (next_plan_->matcher.IterationsSeen() != 0) {
-      PutInForce(std::move(next_plan_));
-      NoteIteration();  // it takes over where an iteration begins
-      return FromSlot(index, asked);
-    }
+  if (!next_plan_) [[likely]]
+    return FromPlanInForce(asked);
+  const std::int32_t index = next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
+  if (next_plan_->matcher.IterationsSeen() != 0) {
+    PutInForce(std::move(next_plan_));
+    NoteIteration();  // it takes over where an iteration begins
+    return FromSlot(index, asked);
   }
+  Proposal proposal = FromPlanInForce(asked);
+  // What is to stay until then must not lie in the slots of the next plan.
+  if (proposal.place == nullptr && index >= 0 && !next_plan_->HasSlot(index))
+    proposal = {.may_wait = MayWait(), .rooms = next_plan_->RoomsOf(index)};
+  return proposal;
+}
+
+DeviceMemory::Proposal DeviceMemory::FromPlanInForce(Asked* asked) {
   if (!plan_) {
     if (other_kinds_.empty()) [[likely]]
       return {};
@@ -202,25 +211,51 @@ DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
 
 // The plan in force was asked which of its requests this is: `index`, or none where it is negative.
 DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) {
+  const bool taking_over = iterations_seen_ == took_over_at_;
   if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
   if (index < 0) {
     trust_.Unknown();
     return {};
   }
   ++counters_.matched_requests;
-  const bool trusted = trust_.Known();
+  // While it makes what it will keep, a program makes much that no iteration has.
+  const bool trusted = trust_.Known() || plan_->persistent_left.load(std::memory_order_relaxed) != 0;
   if (asked->call_site == 0) asked->call_site = plan_->matcher.CallSiteOf(index);
   const auto at = static_cast<std::size_t>(index);
   const SlotOrder order = plan_->order.empty() ? SlotOrder{} : plan_->order[at];
   asked->waited_for = order.waited_for;
-  if (!trusted || plan_->slots[at].kind == BlockPlace::Kind::kNone) return {};
-  return {.place = &plan_->slots[at], .may_wait = order.waits && MayWait(), .is_slot = true};
+  if (!trusted) return {};
+  if (!plan_->HasSlot(index)) return {.may_wait = MayWait(), .rooms = plan_->RoomsOf(index)};
+  // What was done before left memory in an order of its own, which the plan does not know. A wait sets that right once;
+  // a request served elsewhere would lie where others are to, and they where others are.
+  return {.place = &plan_->slots[at], .may_wait = (order.waits || taking_over) && MayWait(), .is_slot = true};
 }
 
-bool DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim, bool* over_budget) {
-  if (proposal.place == nullptr) return false;
+DeviceMemory::Refusal DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim) {
+  if (proposal.place == nullptr) return Refusal::kNone;
   const auto waits = proposal.may_wait ? MemorySearch::Waits::kYes : MemorySearch::Waits::kNo;
-  return TakePlace(*proposal.place, asked.granules, asked.who.effective, waits, claim, over_budget);
+  return TakePlace(*proposal.place, asked.granules, asked.who.effective, waits, claim);
+}
+
+// Where a request that has no slot is in the way of none.
+bool DeviceMemory::TakeRoom(const Proposal& proposal, const Asked& asked, Claim* claim) {
+  const auto take = [&](Run room, MemorySearch::Waits waits) {
+    Run run{};
+    space_->VisitOverlapping(room, [&](Run piece, Fence fence) {
+      if (run.length() >= asked.granules || !search_->Usable(asked.who.effective, fence, waits)) return;
+      run = {run.end == piece.begin ? run.begin : piece.begin, piece.end};
+    });
+    if (run.length() < asked.granules) return false;
+    run.end = run.begin + asked.granules;
+    Take({.kind = Found::Kind::kRun, .run = run}, asked.granules, asked.who.effective, claim);
+    return true;
+  };
+  for (const Run room : proposal.rooms)
+    if (take(room, MemorySearch::Waits::kNo)) return true;
+  if (!proposal.may_wait) return false;
+  for (const Run room : proposal.rooms)
+    if (take(room, MemorySearch::Waits::kYes)) return true;
+  return false;
 }
 
 // Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came

@@ -45,6 +45,38 @@ void TouchPages(const BlockPlace& place, Granule granules, std::vector<bool>* to
   for (const PageNumber page : place.pages) touch(page);
 }
 
+// The largest runs of the pages that are held in which no slot and no fixed block lies at any time, by falling length.
+std::vector<Run> RoomsBeside(const planner::PageProblem& problem, const std::vector<planner::Slot>& slots) {
+  constexpr std::size_t kMostRooms = 32;  // any of them may be in use when it is needed
+  std::vector<planner::FixedBlock> taken = problem.problem.fixed;
+  for (std::size_t k = 0; k < slots.size(); ++k)
+    AppendRuns(PlaceOf(slots[k]), problem.problem.requests[k].size_bytes, &taken);
+  taken.push_back({problem.held_pages * kPageBytes, 0});
+  std::sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  std::vector<Run> rooms;
+  Bytes reached = 0;
+  for (const planner::FixedBlock& block : taken) {
+    if (reached < block.offset)
+      rooms.push_back(
+          {static_cast<Granule>(reached / kGranuleBytes), static_cast<Granule>(block.offset / kGranuleBytes)});
+    reached = std::max(reached, block.offset + block.size_bytes);
+  }
+  std::stable_sort(rooms.begin(), rooms.end(), [](Run a, Run b) { return a.length() > b.length(); });
+  if (rooms.size() > kMostRooms) rooms.resize(kMostRooms);
+  return rooms;
+}
+
+// What lives on from one iteration into the next takes turns in the places that its like has now; failing these, it
+// lies where no slot does.
+std::vector<std::vector<Run>> RoomsOf(const PlanningTask& task, const std::vector<planner::Slot>& slots) {
+  std::vector<std::vector<Run>> rooms(task.pattern.requests.size());
+  for (const auto& [request, run] : task.staying) rooms[request].push_back(run);
+  const std::vector<Run> beside = RoomsBeside(task.pages, slots);
+  for (std::size_t i = 0; i < rooms.size(); ++i)
+    if (task.pattern.requests[i].persists) rooms[i].insert(rooms[i].end(), beside.begin(), beside.end());
+  return rooms;
+}
+
 planner::SolveOptions SolveWithin(int deadline_ms) {
   planner::SolveOptions options;
   options.time_limit = std::chrono::milliseconds(deadline_ms);
@@ -69,6 +101,7 @@ std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<
     TouchPages(slot, granules, &plan->touched);
   }
   if (HasUnplanned(task.pattern)) plan->online_from = PageAfter(top);
+  plan->rooms = RoomsOf(task, slots);
   plan->prepared = Matcher::Prepare(task.pattern);
   return plan;
 }

@@ -1,6 +1,7 @@
 #include "runtime/plan_problem.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/plan_order.h"
 
@@ -29,6 +30,16 @@ BlockPlace ObservedPlace(const SeenBlocks::Block& block, const DeviceMemory& mem
   place.pages = memory.PagesOfView(block.view);
   place.pages.resize(PagesUnder(place.begin, GranulesOf(block.size_bytes)));  // a view may be longer than its block
   return place;
+}
+
+// Which request of the pattern a block is: of the example iteration, or, where iterations are the same request for
+// request, of the one before it or any after it. nullopt: not known.
+std::optional<std::size_t> RequestOf(const Pattern& pattern, std::uint64_t number) {
+  const std::uint64_t count = pattern.requests.size();
+  const std::uint64_t earliest =
+      pattern.exact ? pattern.first_block - std::min(pattern.first_block, count) + 1 : pattern.first_block;
+  if (count == 0 || number < earliest || (number >= pattern.last_block && !pattern.exact)) return std::nullopt;
+  return static_cast<std::size_t>((number + count - pattern.first_block) % count);
 }
 
 }  // namespace
@@ -86,14 +97,10 @@ BlockPlace PlaceOf(const planner::Slot& slot) {
 }
 
 std::vector<DeviceMemory::LiveBlock> PersistentBlocks(const Pattern& pattern, const DeviceMemory& memory) {
-  std::vector<std::uint64_t> persisting;
-  for (const PatternRequest& r : pattern.requests)
-    if (r.persists) persisting.push_back(r.example_block);
-  std::sort(persisting.begin(), persisting.end());
   std::vector<DeviceMemory::LiveBlock> live = memory.LiveBlocks();
   std::erase_if(live, [&](const DeviceMemory::LiveBlock& block) {
-    return block.info.number >= pattern.first_block &&
-           !std::binary_search(persisting.begin(), persisting.end(), block.info.number);
+    const std::optional<std::size_t> request = RequestOf(pattern, block.info.number);
+    return block.info.number >= pattern.first_block && !(request && pattern.requests[*request].persists);
   });
   std::sort(live.begin(), live.end(), [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
   return live;
@@ -104,8 +111,13 @@ PlanningTask TaskOf(const PlanRequest& request) {
   task.pattern = request.pattern;
   Problem problem = ProblemOf(task.pattern, &task.members);
   task.order = AddStreamOrder(task.pattern, task.members, request.seen, request.order, &problem);
-  for (const auto& block : PersistentBlocks(task.pattern, request.memory))
+  for (const auto& block : PersistentBlocks(task.pattern, request.memory)) {
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
+    const std::optional<std::size_t> which = RequestOf(task.pattern, block.info.number);
+    if (which && block.place.kind == BlockPlace::Kind::kRun && task.pattern.requests[*which].persists &&
+        task.pattern.requests[*which].size_bytes == block.info.size_bytes)
+      task.staying.emplace_back(*which, Run{block.place.begin, block.place.begin + GranulesOf(block.info.size_bytes)});
+  }
 
   // Pages that were given back are not asked for again: other pages are held in their place.
   for (const Run& hole : request.memory.Holes()) {

@@ -169,11 +169,6 @@ void NoteStreamDestroyed(CUstream) noexcept {
   Count("stream.destroyed");
 }
 
-void NoteContextLeft() noexcept {
-  const std::lock_guard lock(It().mutex);
-  Count("context.left");
-}
-
 void NoteContextDestroyed(CUcontext) noexcept {
   const std::lock_guard lock(It().mutex);
   Count("context.destroyed");

@@ -73,16 +73,60 @@ TEST_F(DeviceMemoryTest, ASlotIsNotRefusedForTheLaterFreeOfItsNeighbour) {
   EXPECT_EQ(memory->Counters().waits_inserted, 1u);
 }
 
+// The iteration with which a plan takes over finds memory as what came before has left it, and waits for that. Later a
+// slot is waited for where the plan says so; but it is looked how far the other stream has come.
 TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
   auto memory = Make();
   (void)memory->Allocate(512, On(1), 0);
   (void)memory->Allocate(512, On(2), 0);
   ASSERT_TRUE(memory->Install(OneSlotForTwo(), DeviceMemory::When::kNow));
-  const auto a = memory->Allocate(4 * kMiB, On(1), 0);
-  device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
-  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
-  EXPECT_FALSE(memory->Allocate(3 * kMiB, On(2), 0).planned);
+  const auto iterate = [&](bool executed) {
+    const auto a = memory->Allocate(4 * kMiB, On(1), 0);
+    EXPECT_TRUE(a.planned);
+    device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
+    EXPECT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+    if (executed) device_.ExecuteAll();
+    const auto b = memory->Allocate(3 * kMiB, On(2), 0);
+    device_.Touch(Stream(2), b.address, 3 * kMiB, b.number);
+    EXPECT_EQ(memory->Free(b.address, On(2)), CUDA_SUCCESS);
+    device_.ExecuteAll();
+    return b.planned;
+  };
+  EXPECT_TRUE(iterate(false)) << "it takes over";
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u);
+  EXPECT_FALSE(iterate(false));
   EXPECT_EQ(memory->Counters().slot_busy, 1u);
+  const auto waits = memory->Counters().waits_inserted;
+  EXPECT_TRUE(iterate(true));
+  EXPECT_EQ(memory->Counters().slot_busy, 1u);
+  EXPECT_EQ(memory->Counters().waits_inserted, waits);
+}
+
+// Two rooms, for a block whose like of the iteration before still lives when it is made.
+TEST_F(DeviceMemoryTest, ABlockThatOutlivesTheIterationTakesTurnsInItsRooms) {
+  auto memory = Make();
+  const auto early = memory->Allocate(64 * kMiB, On(0), 0);
+  ASSERT_EQ(memory->Free(early.address, On(0)), CUDA_SUCCESS);
+  auto plan = PlanOf({4 * kMiB, 4096}, 2);
+  plan->slots[0].kind = BlockPlace::Kind::kRun;
+  const Granule granules = GranulesOf(4096);
+  const Granule rooms[] = {7 * kPageGranules, 5 * kPageGranules + 3};
+  plan->rooms.resize(2);
+  for (const Granule begin : rooms) plan->rooms[1].push_back({begin, begin + granules});
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  CUdeviceptr before = 0;
+  for (int i = 0; i < 6; ++i) {
+    const auto slot = memory->Allocate(4 * kMiB, On(0), 0);
+    EXPECT_TRUE(slot.planned);
+    const auto stays = memory->Allocate(4096, On(0), 0);
+    EXPECT_EQ(stays.address, early.address + rooms[i % 2] * std::size_t{kGranuleBytes}) << "iteration " << i;
+    EXPECT_FALSE(stays.planned);
+    EXPECT_EQ(memory->Free(slot.address, On(0)), CUDA_SUCCESS);
+    if (before != 0) {
+      EXPECT_EQ(memory->Free(before, On(0)), CUDA_SUCCESS);
+    }
+    before = stays.address;
+  }
 }
 
 // The handle of a destroyed stream comes back for a new one; memory freed on the old one must not look like its own.

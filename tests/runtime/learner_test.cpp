@@ -1,4 +1,4 @@
-// Learner: what becomes of a plan that does not do well.
+// Learner: what is planned once there is a plan, and what becomes of one that does not do well.
 #include <gtest/gtest.h>
 
 #include "model_test.h"
@@ -25,6 +25,22 @@ TEST_F(LearnerTest, AProgramWhosePlanFindsItsPlacesTakenIsWatchedOn) {
   int iterations = 0;
   while (loop.planned() != loop.kRequests && ++iterations < 100) loop.Iterate();
   EXPECT_LT(iterations, 20);
+}
+
+// A loss that is looked at a step later is no part of the plan; wherever it lay it would keep slots from being used.
+TEST_F(LearnerTest, WhatLivesIntoTheNextIterationIsInNobodysWay) {
+  for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{3000}, kMebibyte / 2}) {
+    TrainingLoop loop(device_, api_, {});
+    loop.loss_bytes = bytes;
+    ASSERT_TRUE(loop.Until(PlanStatus::State::kOnTrial));
+    const std::uint64_t maps = loop.memory().Counters().map_calls;
+    for (int i = 0; i < 20; ++i) {
+      loop.Iterate();
+      EXPECT_EQ(loop.planned(), loop.kRequests) << "iteration " << i << " of the plan, a loss of " << bytes;
+    }
+    EXPECT_EQ(loop.status().state, PlanStatus::State::kSettled);
+    EXPECT_EQ(loop.memory().Counters().map_calls, maps);
+  }
 }
 
 }  // namespace

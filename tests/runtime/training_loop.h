@@ -45,6 +45,11 @@ class TrainingLoop {
     for (std::uint64_t i = 0; i < 2 * kLayers; ++i)
       (i % 2 == 0 ? kept : freed).push_back(Make(10 * kMebibyte * percent / 100, 200 + i));
     for (const Block& block : freed) Free(block);
+    if (loss_bytes != 0) {
+      const Block loss = Make(loss_bytes, 400);
+      if (loss_.bytes != 0) Free(loss_);
+      loss_ = loss;
+    }
     for (std::uint64_t i = 0; i < kLayers; ++i) again.push_back(Make(12 * kMebibyte * percent / 100, 300 + i));
     if (at_the_peak) at_the_peak();
     for (const Block& block : kept) Free(block);
@@ -88,6 +93,7 @@ class TrainingLoop {
   }
 
   std::function<void()> at_the_peak;
+  std::uint64_t loss_bytes = 0;  // of a block that lives until there is the next iteration's
 
   DeviceMemory& memory() { return memory_; }
   PlanStatus status() const { return learner_->status(); }
@@ -118,6 +124,7 @@ class TrainingLoop {
   model::Device& device_;
   DeviceMemory memory_;
   std::unique_ptr<Learner> learner_;
+  Block loss_{};
   PlanChooser::Clock::time_point now_{std::chrono::seconds(1000)};
   std::uint64_t planned_ = 0;
   std::mt19937 random_{1};

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/context_scope.h"
@@ -126,22 +127,15 @@ class DeviceMemory {
   // Before the first request: events are numbered in `recorder`'s order, where the order is decided.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
 
-  // The number of a context whose memory ends with it; kNoOwner: memory of the device's pool, which is no context's.
-  using Owner = std::uint8_t;
-  static constexpr Owner kNoOwner = 0;
-
   // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite). `context` is entered
   // before the driver is called, where it has to be; without one the device's context must be current.
   Allocation Allocate(std::uint64_t size_bytes, const std::optional<Order>& order, std::uint64_t call_site,
-                      ContextOnDemand* context = nullptr, Owner owner = kNoOwner);
+                      ContextOnDemand* context = nullptr);
 
   // Ends a block. `order` nullopt: waits for all work of the context first, as cuMemFree does.
   // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
   CUresult Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed = nullptr,
                 StreamIndex* stream = nullptr, ContextOnDemand* context = nullptr);
-
-  // Ends every block of a context that is about to end, all of whose work has executed. Returns what was freed.
-  std::vector<BlockInfo> FreeAllOf(Owner owner);
 
   void Abandon() noexcept { pages_.Abandon(); }
   CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
@@ -203,8 +197,8 @@ class DeviceMemory {
     Granule begin = 0;  // in the base range, if view is kNoView; else in the view's first page
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
-    bool order = false;  // no request and no free: there is no observation
     Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
+    bool order = false;  // no request and no free: there is no observation
   };
   // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
   // dropped because the learner was too slow.
@@ -252,8 +246,7 @@ class DeviceMemory {
     ViewIndex view = kNoView;  // kNoView: in the base range, where the address says
     bool planned = false;
     bool waited_for = false;  // by the plan: an event is recorded behind its free
-    Owner owner = kNoOwner;
-    std::uint32_t site = 0;  // SiteTag of the call site
+    std::uint32_t site = 0;   // SiteTag of the call site
   };
 
   // Memory that was claimed for a request and what the driver must still do before it can be used.
@@ -281,14 +274,22 @@ class DeviceMemory {
     std::uint64_t call_site = 0;
     Who who{};
     bool waited_for = false;  // see SlotOrder
-    Owner owner = kNoOwner;
   };
 
   // Where the plan would have a request lie. `place` nullptr: it says nothing.
   struct Proposal {
     BlockPlace* place = nullptr;
-    bool may_wait = false;  // for another stream
-    bool is_slot = false;   // of the iteration
+    bool may_wait = false;         // for another stream
+    bool is_slot = false;          // of the iteration
+    std::span<const Run> rooms{};  // instead of a place; see PlanInForce
+  };
+
+  // Why a proposed place cannot be taken.
+  enum class Refusal : std::uint8_t {
+    kNone,
+    kInUse,
+    kOrder,   // it is free, but not yet in this stream's order
+    kBudget,  // nothing is in the way but that too many pages are held already
   };
 
   static std::uint64_t Key(CUdeviceptr address) noexcept { return address / kGranuleBytes; }
@@ -300,13 +301,14 @@ class DeviceMemory {
   Who Resolve(const std::optional<Order>& order);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   Proposal FromPlan(Asked* asked);
+  Proposal FromPlanInForce(Asked* asked);
   Proposal FromSlot(std::int32_t index, Asked* asked);
   std::int32_t FollowOtherKinds(std::int32_t index, const Asked& asked);
   void PutAside(std::shared_ptr<PlanInForce> plan);
-  bool TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim, bool* over_budget);
+  bool TakeRoom(const Proposal& proposal, const Asked& asked, Claim* claim);
+  Refusal TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim);
   BlockPlace* PersistentPlace(const Asked& asked);
-  bool TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim,
-                 bool* over_budget);
+  Refusal TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim);
   bool TakeWhole(Run run, StreamIndex stream) noexcept;
   std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
@@ -319,15 +321,12 @@ class DeviceMemory {
   void UndoClaim(const Claim& claim, StreamIndex stream);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
-  // Counts a block that has been taken out of the table as freed. `place`: in the order of `stream`.
-  BlockInfo CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place);
   void Sweep();
   Allocation Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned);
   Allocation PublishClaim(const Asked& asked, const Claim& claim, bool planned);
-  // `freed_at`: the position of a free in its stream's order; 0: it has none, or is none.
   void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream, std::uint64_t call_site,
-               std::uint64_t freed_at);
-  Seen* PutDown();  // an empty record to fill in; nullptr: there is no room
+               Fence freed);
+  void PutDown(const Seen& seen);
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;
@@ -384,6 +383,7 @@ class DeviceMemory {
   void PinAll();
   std::shared_ptr<PlanInForce> plan_;
   std::uint64_t iterations_seen_ = 0;  // by the matcher of the plan in force, as far as is noted
+  std::uint64_t took_over_at_ = 0;     // the same when it came into force
   MatchTrust trust_;                   // in the plan in force
   IterationLog iterations_;
   std::shared_ptr<PlanInForce> next_plan_;                   // matched along, until its first iteration begins

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -34,9 +35,12 @@ struct PlanInForce {
   Matcher::PreparedPattern prepared;  // goes into `matcher` when the plan is installed
   std::vector<BlockPlace> slots;      // by the matcher's index
   std::vector<SlotOrder> order;       // likewise; empty: no slot needs anything
-  std::int64_t period = 0;            // of the iteration, in allocations and frees
-  bool keep = false;                  // when another plan takes over, for the program may come back to this one
-  std::vector<bool> touched;          // by page: a slot, or a persistent block's place, lies in it
+  // Likewise, of requests without a slot: where no slot lies, best first. A small block that outlives the iteration
+  // would keep many slots from being used, and what is served elsewhere in their place yet others.
+  std::vector<std::vector<Run>> rooms;
+  std::int64_t period = 0;    // of the iteration, in allocations and frees
+  bool keep = false;          // when another plan takes over, for the program may come back to this one
+  std::vector<bool> touched;  // by page: a slot, or a persistent block's place, lies in it
 
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.
@@ -53,6 +57,14 @@ struct PlanInForce {
   std::uint64_t budget_bytes = 0;
   // Requests without a slot are looked for from here on first, so that they are not in the way of those with one.
   Granule online_from = 0;
+
+  bool HasSlot(std::int32_t index) const {
+    return slots[static_cast<std::size_t>(index)].kind != BlockPlace::Kind::kNone;
+  }
+  std::span<const Run> RoomsOf(std::int32_t index) const {
+    if (rooms.empty()) return {};
+    return rooms[static_cast<std::size_t>(index)];
+  }
 
   static std::uint64_t PersistentKey(std::uint64_t call_site, std::uint64_t size_bytes) {
     return (call_site * 0x9E3779B97F4A7C15ull) ^ size_bytes;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "planner/page_plan.h"
@@ -33,6 +34,8 @@ struct PlanningTask {
   std::vector<SlotOrder> order;      // what each of them needs of the order between streams; empty: nothing
   std::uint64_t hole_pages = 0;      // fixed blocks of `pages` that are pages which do not exist
   bool all_observed = false;         // the incumbent has a slot for each
+  // Where blocks of requests that are not planned lie now, each with its request: no slot lies there.
+  std::vector<std::pair<std::size_t, Run>> staying;
 };
 
 // This run's task, around the blocks that cannot move.
@@ -41,7 +44,8 @@ PlanningTask TaskOf(const PlanRequest& request);
 // The pattern's plannable requests as a planning problem on a circle; `members` says which ones they are.
 planner::Problem ProblemOf(const Pattern& pattern, std::vector<std::size_t>* members);
 
-// What was there before the iteration and still is, or was made in it to stay: it cannot move. By allocation number.
+// What was there before the iteration and still is, or was made in it, or in those after it, to stay: it cannot move.
+// By allocation number.
 std::vector<DeviceMemory::LiveBlock> PersistentBlocks(const Pattern& pattern, const DeviceMemory& memory);
 
 // The bytes of the base range in which a block lies.
