@@ -88,6 +88,13 @@ def result(allocator, losses, steps, checksum="c", outside=None):
 
 
 class Compare(unittest.TestCase):
+    def test_mapping_is_that_of_the_later_iterations(self):
+        entries = [{"map_calls": calls, "map_us": 10 * calls} for calls in (1700, 0, 90, 2, 4, 0)]
+        shown = {"shim": {"raw": {"devices": [{"last_iterations": entries}]}}}
+        self.assertEqual(compare.mapping(shown), (2, 20))
+        self.assertEqual(compare.mapping({"shim": {"mapping_after_6": (7, 8)}}), (7, 8))
+        self.assertEqual(compare.mapping({}), (None, None))
+
     def test_equal_bits_ratio_and_outside(self):
         base, other = result("default", [1, 2, 3], [9, 10, 20]), result("async", [1, 2, 3], [9, 11, 22], outside=1700)
         run.compare(other, base)

@@ -112,7 +112,7 @@ def planning(found):
         "planned %",
         "after step 6 %",
         "maps, whole run",
-        "maps a step",
+        "maps an iteration",
         "mapping, % of a step",
     ], out
 
