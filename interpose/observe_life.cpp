@@ -17,6 +17,10 @@ void ContextEnds(CUcontext context) noexcept {
   if (context != nullptr && ServingAlready()) runtime::NoteContextDestroyed(context);
 }
 
+void ContextLeft() noexcept {
+  if (ServingAlready()) runtime::NoteContextLeft();
+}
+
 bool PrimaryIsActive(CUdevice device) noexcept {
   unsigned int flags = 0;
   int active = 0;
@@ -77,6 +81,17 @@ CUresult cuCtxDestroy(CUcontext context) {
 CUresult cuCtxDestroy_v2(CUcontext context) {
   ContextEnds(context);
   return Forward<Entry::k_cuCtxDestroy_v2>(context);
+}
+
+// Another context that becomes current is seen by the requests themselves; that none is, by those that need to ask.
+CUresult cuCtxSetCurrent(CUcontext context) {
+  if (context == nullptr) ContextLeft();
+  return Forward<Entry::k_cuCtxSetCurrent>(context);
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  ContextLeft();
+  return Forward<Entry::k_cuCtxPopCurrent_v2>(context);
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {

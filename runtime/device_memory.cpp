@@ -60,9 +60,9 @@ DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order) {
 }
 
 DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const std::optional<Order>& order,
-                                                std::uint64_t call_site, ContextOnDemand* context) {
+                                                std::uint64_t call_site, ContextOnDemand* context, Owner owner) {
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
-  Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site};
+  Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site, .owner = owner};
   std::unique_lock lock(mutex_);
   asked.who = Resolve(order);
   if (order && asked.who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
@@ -163,6 +163,7 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
                     .view = view,
                     .planned = planned,
                     .waited_for = asked.waited_for,
+                    .owner = asked.owner,
                     .site = SiteTag(asked.call_site)};
   blocks_.Insert(Key(address), block);
 
@@ -174,8 +175,18 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   ++(planned ? c.planned_requests : c.online_requests);
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, Fence{});
+    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
+}
+
+inline DeviceMemory::BlockInfo DeviceMemory::CountFree(CUdeviceptr address, const Block& block, StreamIndex stream,
+                                                       Fence place) {
+  counters_.live_bytes -= block.size_bytes;
+  counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
+  ++counters_.frees;
+  if (observing_.load(std::memory_order_relaxed))
+    Observe(Observation::Op::kFree, address, block, stream, 0, place.position);
+  return {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
 }
 
 CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed,
@@ -187,13 +198,9 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
     std::lock_guard lock(mutex_);
     if (address % kGranuleBytes != 0 || !blocks_.Extract(Key(address), &block)) return CUDA_ERROR_INVALID_VALUE;
     who = Resolve(order);
-    counters_.live_bytes -= block.size_bytes;
-    counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
-    ++counters_.frees;
     const Fence place = who.stream != kNoStream ? streams_.Advance(who.stream) : Fence{};
-    if (observing_.load(std::memory_order_relaxed))
-      Observe(Observation::Op::kFree, address, block, who.stream, 0, place);
-    if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
+    const BlockInfo info = CountFree(address, block, who.stream, place);
+    if (freed != nullptr) *freed = info;
     if (stream != nullptr) *stream = who.stream;
     if (who.stream != kNoStream) {
       if (captures_in_progress.load(std::memory_order_relaxed) != 0) {
@@ -227,6 +234,23 @@ CUresult DeviceMemory::FreeWhenIdle(CUdeviceptr address, const Block& block) {
     ReleaseBlock(address, block, Fence{});
   }
   return result;
+}
+
+std::vector<DeviceMemory::BlockInfo> DeviceMemory::FreeAllOf(Owner owner) {
+  std::vector<BlockInfo> freed;
+  std::lock_guard lock(mutex_);
+  std::vector<CUdeviceptr> addresses;
+  blocks_.ForEach([&](std::uint64_t key, const Block& block) {
+    if (block.owner == owner) addresses.push_back(key * kGranuleBytes);
+  });
+  freed.reserve(addresses.size());
+  Block block;
+  for (const CUdeviceptr address : addresses) {
+    blocks_.Extract(Key(address), &block);
+    freed.push_back(CountFree(address, block, kNoStream, Fence{}));
+    ReleaseBlock(address, block, Fence{});
+  }
+  return freed;
 }
 
 std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) const {

@@ -9,35 +9,51 @@ namespace {
 
 // Requests seen but not yet fetched by the learner.
 constexpr std::size_t kMaxSeen = std::size_t{1} << 18;
+// As many as most programs make until the learner looks again: the kernel gives the room for them beforehand, and not
+// one page after the other to requests that hold the lock.
+constexpr std::size_t kUsuallySeen = std::size_t{1} << 14;
 
 // Requests from this size on are few, and are what an out-of-memory report is about: their call sites are always taken.
 constexpr std::uint64_t kLarge = std::uint64_t{16} << 20;
 
-}  // namespace
-
-void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
-                           std::uint64_t call_site, Fence freed) {
-  Seen seen;
-  seen.observation = {op, 0, block.number, block.size_bytes, call_site};
-  seen.view = block.view;
-  seen.begin = block.view == kNoView ? static_cast<Granule>((address - pages_.base()) / kGranuleBytes)
-                                     : (*views_)[block.view].head;
-  seen.stream = stream;
-  seen.fence = freed;
-  PutDown(seen);
+void MakeRoom(std::vector<DeviceMemory::Seen>* seen) {
+  seen->clear();
+  if (seen->capacity() >= kMaxSeen) return;
+  seen->reserve(kMaxSeen);
+  seen->resize(kUsuallySeen);
+  seen->clear();
 }
 
-void DeviceMemory::PutDown(const Seen& seen) {
-  if (seen_.size() == seen_.capacity()) {
-    seen_lost_ = true;
-    return;
-  }
-  seen_.push_back(seen);
+}  // namespace
+
+// Written field by field where it stays: a record that is put together elsewhere and copied in wider words makes every
+// request wait for what it has just written.
+void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
+                           std::uint64_t call_site, std::uint64_t freed_at) {
+  Seen* seen = PutDown();
+  if (seen == nullptr) return;
+  seen->observation.op = op;
+  seen->observation.block = block.number;
+  seen->observation.size_bytes = block.size_bytes;
+  seen->observation.call_site = call_site;
+  seen->view = block.view;
+  seen->begin = block.view == kNoView ? static_cast<Granule>((address - pages_.base()) / kGranuleBytes)
+                                      : (*views_)[block.view].head;
+  seen->stream = stream;
+  if (freed_at == 0) return;
+  seen->fence.stream = stream;
+  seen->fence.position = freed_at;
+}
+
+DeviceMemory::Seen* DeviceMemory::PutDown() {
+  if (seen_.size() < seen_.capacity()) return &seen_.emplace_back();
+  seen_lost_ = true;
+  return nullptr;
 }
 
 void DeviceMemory::SetObserving(bool on) {
   std::vector<Seen> room;
-  if (on) room.reserve(kMaxSeen);
+  if (on) MakeRoom(&room);
   std::lock_guard lock(mutex_);
   if (on == observing_.load(std::memory_order_relaxed)) return;
   seen_.swap(room);
@@ -46,8 +62,7 @@ void DeviceMemory::SetObserving(bool on) {
 }
 
 void DeviceMemory::TakeSeen(std::vector<Seen>* seen, bool* lost) {
-  seen->clear();
-  seen->reserve(kMaxSeen);
+  MakeRoom(seen);
   std::lock_guard lock(mutex_);
   *lost = seen_lost_;
   seen_lost_ = false;

@@ -162,11 +162,11 @@ DeviceMemory::Noted DeviceMemory::NoteStreamWaits(Order order, CUevent event) {
   const StreamIndex stream = streams_.IndexOf(order.stream, order.scope);
   streams_.StreamWaits(stream, event, [&](Fence fence) {
     if (!observing_.load(std::memory_order_relaxed)) return;
-    Seen seen;
-    seen.stream = stream;
-    seen.fence = fence;
-    seen.order = true;
-    PutDown(seen);
+    Seen* seen = PutDown();
+    if (seen == nullptr) return;
+    seen->stream = stream;
+    seen->fence = fence;
+    seen->order = true;
   });
   return {stream, recorder_ ? recorder_->NextSequence() : 0};
 }

@@ -1,15 +1,17 @@
 #include "served_process.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
+#include "runtime/capture.h"
 #include "runtime/log.h"
 
 namespace stalloc::runtime {
 
 constinit std::atomic<Process*> g_process{nullptr};
 constinit std::atomic<bool> g_forked{false};
-constinit thread_local ContextCache t_context __attribute__((tls_model("initial-exec"))) = {nullptr, 0, nullptr};
+constinit thread_local ContextCache t_context __attribute__((tls_model("initial-exec"))) = {nullptr, 0, nullptr, 0};
 constinit thread_local StreamCache t_streams __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {
@@ -43,32 +45,73 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext context)
   return service;
 }
 
-void NoteContext(Process& process, CUdevice device, CUcontext context) {
-  const std::lock_guard lock(process.mutex);
-  std::vector<CUcontext>& known = process.contexts[device];
-  if (std::find(known.begin(), known.end(), context) == known.end()) known.push_back(context);
+const Process::KnownContext* Find(const std::vector<Process::KnownContext>& known, CUcontext context) {
+  const auto found = std::ranges::find(known, context, &Process::KnownContext::context);
+  return found == known.end() ? nullptr : &*found;
 }
 
-DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context) {
+// A destroyed context stays current where it was, and what the driver says of it then is what it said before; but
+// nothing can be made in it. The current context is asked.
+CUresult Sound(const DriverApi& driver) noexcept {
+  const RelaxedCapture relaxed(driver);
+  CUevent event = nullptr;
+  const CUresult result = driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  if (result == CUDA_SUCCESS) driver.cuEventDestroy(event);
+  return result;
+}
+
+// Takes the current context, of a device that is served, for one in which something is asked for. Another result than
+// CUDA_SUCCESS is what the driver has against it, or that the host is out of memory.
+CUresult NoteContext(Process& process, CUdevice device, CUcontext context, DeviceMemory::Owner* owner) noexcept {
+  std::vector<Process::KnownContext>& known = process.contexts[device];
+  {
+    const std::lock_guard lock(process.mutex);
+    if (const Process::KnownContext* found = Find(known, context)) return *owner = found->owner, CUDA_SUCCESS;
+  }
+  // It may be one that has ended. Those that are known have not.
+  if (process.context_epoch.load(std::memory_order_relaxed) != kNoContextHasEnded)
+    if (const CUresult result = Sound(process.driver); result != CUDA_SUCCESS) return result;
+  const std::lock_guard lock(process.mutex);
+  if (const Process::KnownContext* found = Find(known, context)) return *owner = found->owner, CUDA_SUCCESS;
+  DeviceMemory::Owner& last = process.last_owner[device];
+  *owner = last == std::numeric_limits<DeviceMemory::Owner>::max() ? DeviceMemory::kNoOwner : ++last;
+  try {
+    known.push_back({context, *owner});
+  } catch (const std::exception&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return CUDA_SUCCESS;
+}
+
+DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context, DeviceMemory::Owner* owner) {
   if (static_cast<std::size_t>(device) >= kMaxDevices) return nullptr;
   DeviceService* service = process.devices[device].load(std::memory_order_acquire);
   if (service == nullptr && !process.refused[device].load()) service = MakeService(process, device, context);
-  if (service != nullptr) NoteContext(process, device, context);
+  if (service == nullptr || NoteContext(process, device, context, owner) != CUDA_SUCCESS) return nullptr;
   return service;
+}
+
+// True if the thread's current context is the one it remembers; it does so without a doubt from now on.
+bool IsRemembered(CUcontext current, std::uint64_t epoch) noexcept {
+  if (t_context.context != current || (t_context.epoch & ~kInDoubt) != epoch) return false;
+  t_context.epoch = epoch;
+  return true;
 }
 
 Place CurrentPlace(Process& process) noexcept {
   Place place{nullptr, CurrentContext(process.driver)};
   if (place.context == nullptr) return place;
   const std::uint64_t epoch = process.context_epoch.load(std::memory_order_relaxed);
-  if (t_context.context == place.context && t_context.epoch == epoch) {
+  if (IsRemembered(place.context, epoch)) {
     place.service = t_context.service;
     return place;
   }
   CUdevice device = 0;
   if (process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return place;
-  place.service = ServiceOn(process, device, place.context);
-  if (place.service != nullptr || process.refused[device].load()) t_context = {place.context, epoch, place.service};
+  DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
+  place.service = ServiceOn(process, device, place.context, &owner);
+  if (place.service != nullptr || process.refused[device].load())
+    t_context = {place.context, epoch, place.service, owner};
   return place;
 }
 
@@ -79,11 +122,28 @@ Place StreamPlace(Process& process, CUstream stream) noexcept {
   ContextScope scope(process.driver, place.context);
   CUdevice device = 0;
   if (process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
-  place.service = ServiceOn(process, device, place.context);
+  DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
+  place.service = ServiceOn(process, device, place.context, &owner);
   return place;
 }
 
 }  // namespace
+
+CUresult AskCurrentContext(Process& process, bool needs_context) noexcept {
+  CUcontext current = nullptr;
+  // A question that the driver always answers, but where calls are forbidden: in host functions.
+  if (const CUresult result = process.driver.cuCtxGetCurrent(&current); result != CUDA_SUCCESS) return result;
+  if (current == nullptr) return needs_context ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  const std::uint64_t epoch = process.context_epoch.load(std::memory_order_relaxed);
+  CUdevice device = 0;
+  if (IsRemembered(current, epoch) || process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  DeviceService* service = OnDevice(&process, device);
+  if (service == nullptr) return CUDA_SUCCESS;
+  DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
+  const CUresult result = NoteContext(process, device, current, &owner);
+  if (result == CUDA_SUCCESS) t_context = {current, epoch, service, owner};
+  return result;
+}
 
 Place FindPlace(Process& process, StreamOrder order) noexcept {
   const Place here = CurrentPlace(process);

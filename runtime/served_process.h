@@ -24,6 +24,8 @@
 
 namespace stalloc::runtime {
 
+inline constexpr std::uint64_t kNoContextHasEnded = 1;  // the first epoch of contexts
+
 struct Process {
   Process(const DriverApi& d, const Settings& s) : driver(d), settings(s), learning(driver) {}
 
@@ -36,13 +38,18 @@ struct Process {
   std::atomic<DeviceService*> devices[kMaxDevices] = {};
   std::atomic<bool> refused[kMaxDevices] = {};
   std::vector<DeviceService*> retired;  // whose context has ended; they count in the statistics
-  // Contexts in which something was served, by device. A device's blocks are in one service, whichever context they are
-  // of: it lives while one of them does.
-  std::vector<CUcontext> contexts[kMaxDevices];
-  PeerAccess peers[kMaxDevices];             // by the device that owns the memory
-  std::atomic<bool> several_devices{false};  // can be seen by this process
+  // Contexts in which something was asked for, by device, with the number by which their blocks are known. A device's
+  // blocks are in one service, whichever context they are of: it lives while one of them does.
+  struct KnownContext {
+    CUcontext context;
+    DeviceMemory::Owner owner;
+  };
+  std::vector<KnownContext> contexts[kMaxDevices];
+  DeviceMemory::Owner last_owner[kMaxDevices] = {};  // no number is given twice; contexts after the last have none
+  PeerAccess peers[kMaxDevices];                     // by the device that owns the memory
+  std::atomic<bool> several_devices{false};          // can be seen by this process
   std::atomic<int> served_devices{0};
-  std::atomic<std::uint64_t> context_epoch{1};
+  std::atomic<std::uint64_t> context_epoch{kNoContextHasEnded};
   std::atomic<std::uint64_t> stream_epoch{1};  // counts streams and contexts that ended: their handles may come back
   std::atomic<std::uint64_t> passed_requests{0};
   std::atomic<std::uint64_t> passed_bytes{0};
@@ -77,9 +84,11 @@ inline bool IsDefaultStream(CUstream stream) noexcept {
 // The device that a context belongs to, for the context last asked with.
 struct ContextCache {
   CUcontext context;
-  std::uint64_t epoch;
+  std::uint64_t epoch;  // with kInDoubt: another context may be current by now, or none
   DeviceService* service;
+  DeviceMemory::Owner owner;  // of what is allocated in the context without a stream
 };
+inline constexpr std::uint64_t kInDoubt = std::uint64_t{1} << 63;
 extern constinit thread_local ContextCache t_context __attribute__((tls_model("initial-exec")));
 
 // The places of streams that the program made: a handle says it, whichever context is current, for as long as no stream
@@ -103,6 +112,15 @@ extern constinit thread_local StreamCache t_streams __attribute__((tls_model("in
 // of the driver's own, which are never told.
 inline bool Remembers(const Process& process) noexcept {
   return t_context.service != nullptr && t_context.epoch == process.context_epoch.load(std::memory_order_relaxed);
+}
+
+// What CUDA says to a call of this thread for its current context's sake, which may be none, destroyed or broken; the
+// thread remembers one that is sound. `needs_context`: the call is an error without one.
+CUresult AskCurrentContext(Process& process, bool needs_context) noexcept;
+inline CUresult CheckCurrentContext(Process& process, bool needs_context) noexcept {
+  if (Remembers(process)) [[likely]]
+    return CUDA_SUCCESS;
+  return AskCurrentContext(process, needs_context);
 }
 
 // Of the device of the order's stream; without a stream, of the current context's device.

@@ -46,7 +46,10 @@ Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, st
   const std::uint64_t call_site =
       memory.WantsCallSite(size_bytes) ? CallSiteHash(process.settings.stack_depth, size_bytes) : 0;
   ContextOnDemand context(process.driver, place.service->context(), place.context);
-  const DeviceMemory::Allocation made = memory.Allocate(size_bytes, OrderOf(order, place.context), call_site, &context);
+  // Without a stream it is the current context's, which the thread has just been told.
+  const DeviceMemory::Owner owner = order ? DeviceMemory::kNoOwner : t_context.owner;
+  const DeviceMemory::Allocation made =
+      memory.Allocate(size_bytes, OrderOf(order, place.context), call_site, &context, owner);
   if (made.result == CUDA_SUCCESS) {
     *address = made.address;
     *result = CUDA_SUCCESS;
@@ -129,10 +132,8 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
   DeviceService* service = Owner(*process, address);
   if (service == nullptr) return Answer::kPassThrough;
   try {
-    *result = CUDA_SUCCESS;
-    CUcontext current = nullptr;
-    // A question that the driver always answers, but where calls are forbidden: in host functions.
-    if (!Remembers(*process)) *result = process->driver.cuCtxGetCurrent(&current);
+    // A stream that the program made names its context itself, and a free without a stream needs none.
+    *result = CheckCurrentContext(*process, order && IsDefaultStream(*order));
     if (*result == CUDA_SUCCESS) *result = RefusedByCapture(*process, order, service->context());
     if (*result != CUDA_SUCCESS) return Answer::kServed;
     if (order && !OrderedOn(*process, *service, *order)) order = WaitOnHost(*process, *order);

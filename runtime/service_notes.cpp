@@ -31,12 +31,36 @@ bool AreTwoDevices(int owner, int peer) noexcept {
   return owner >= 0 && owner < kLimit && peer >= 0 && peer < kLimit && owner != peer;
 }
 
-// Forgets a context; returns another one of the device in which something was served, or nullptr.
-CUcontext WithoutContext(Process& process, CUdevice device, CUcontext context) noexcept {
+// Forgets a context. *owner: the number by which its blocks are known. Returns another one of the device in which
+// something was asked for, or nullptr.
+CUcontext WithoutContext(Process& process, CUdevice device, CUcontext context, DeviceMemory::Owner* owner) noexcept {
   const std::lock_guard lock(process.mutex);
-  std::vector<CUcontext>& known = process.contexts[device];
-  std::erase(known, context);
-  return known.empty() ? nullptr : known.front();
+  std::vector<Process::KnownContext>& known = process.contexts[device];
+  std::erase_if(known, [&](const Process::KnownContext& one) {
+    if (one.context == context) *owner = one.owner;
+    return one.context == context;
+  });
+  return known.empty() ? nullptr : known.front().context;
+}
+
+// What a context has allocated without a stream ends with it; what it has taken from the device's pool does not.
+void FreeBlocksOf(Process& process, DeviceService& service, CUcontext context, DeviceMemory::Owner owner) noexcept {
+  if (owner == DeviceMemory::kNoOwner || process.exiting.load()) return;
+  const ContextScope scope(process.driver, context);
+  const RelaxedCapture relaxed(process.driver);
+  if (process.driver.cuCtxSynchronize() != CUDA_SUCCESS) return;  // what it is still doing is not known
+  try {
+    for (const DeviceMemory::BlockInfo& freed : service.memory().FreeAllOf(owner)) {
+      if (!process.recorder.recording()) continue;
+      planner::TraceEvent event = EventOf(service, std::nullopt, kNoStream);
+      event.op = planner::TraceEvent::Op::kFree;
+      event.sequence = freed.sequence;
+      event.block = freed.number;
+      event.size_bytes = freed.size_bytes;
+      process.recorder.Record(event);
+    }
+  } catch (const std::exception&) {  // the host is out of memory: they stay
+  }
 }
 
 // Carries out on what is mapped already what has been said of `peer`. False, after a line, where the driver refuses.
@@ -71,11 +95,13 @@ void NoteContextDestroyed(CUcontext context) noexcept {
   for (auto& slot : process->devices) {
     DeviceService* service = slot.load(std::memory_order_acquire);
     if (service == nullptr) continue;
-    const CUcontext other = WithoutContext(*process, service->device(), context);
+    DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
+    const CUcontext other = WithoutContext(*process, service->device(), context, &owner);
+    if (other != nullptr) FreeBlocksOf(*process, *service, context, owner);
     if (service->context() != context) continue;
     process->learning.Remove(&service->learner());
     if (other != nullptr) {
-      // Blocks of the other context are in there. Those of this one go unused until the process ends.
+      // Blocks of the other context are in there.
       service->SetContext(other);
       if (process->settings.planning) process->learning.Add(&service->learner(), other);
       continue;
@@ -100,6 +126,8 @@ void NoteContextDestroyed(CUcontext context) noexcept {
   for (std::size_t owner = 0; owner < kMaxDevices; ++owner)
     for (CUdevice peer = 0; (peer = process->peers[owner].Forget(context)) >= 0;) ApplyAccess(*process, owner, peer);
 }
+
+void NoteContextLeft() noexcept { t_context.epoch |= kInDoubt; }
 
 void NoteNeed(Need need) noexcept {
   static constinit std::atomic<unsigned> noted{0};

@@ -6,7 +6,6 @@ Anything else that differs is a fault, and so is a row that is said here to diff
 from harness.fidelity import BOTH_SHIMS, SHIM, SIMULATED, SIMULATED_SHIM, Explanation
 
 _PAGES = "said of the mapped pages that the block lies in, which are no context's and no pool's"
-_NO_CONTEXT = "served memory can be freed without a context"
 
 KNOWN = [
     Explanation(
@@ -18,14 +17,6 @@ KNOWN = [
         "large_aligned_2MiB_malloc",
         BOTH_SHIMS,
         "blocks of 2 MiB and more lie where there is room, on 512 bytes; CUDA promises 256",
-    ),
-    Explanation("none_current_free_async", BOTH_SHIMS, _NO_CONTEXT),
-    Explanation("none_current_freed_later", BOTH_SHIMS, "freed already, see the row before"),
-    Explanation("destroyed_current_context", BOTH_SHIMS, _NO_CONTEXT),
-    Explanation(
-        "destroyed_context_memory",
-        BOTH_SHIMS,
-        "blocks of a context that was not the device's only one stay until they are freed",
     ),
     Explanation("attribute_legacy_ipc_malloc", BOTH_SHIMS, _PAGES),
     Explanation("attribute_context_malloc", BOTH_SHIMS, _PAGES),

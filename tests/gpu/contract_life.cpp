@@ -65,6 +65,8 @@ void OtherContexts() {
   const CUdeviceptr of_primary = Alloc(kMiB);
   const int made = MakeContext(&second);
   const CUdeviceptr block = Alloc(kMiB), kept = Alloc(3 * kMiB), ordered_in = Alloc(kMiB);
+  CUdeviceptr pooled = 0;
+  DRIVER(cuMemAllocAsync)(&pooled, kMiB, nullptr);
   const int freed_there = DRIVER(cuMemFree)(of_primary);
   DRIVER(cuCtxSetCurrent)(primary);
   Row("other_context_frees", Joined({made, freed_there, DRIVER(cuMemFree)(block), Range(kept)}));
@@ -75,6 +77,7 @@ void OtherContexts() {
   const int destroyed = DRIVER(cuCtxDestroy)(second);
   Row("destroyed_context_memory",
       Joined({destroyed, Range(kept), DRIVER(cuMemFree)(kept), DRIVER(cuMemFreeAsync)(kept, stream)}));
+  Row("destroyed_context_pool_memory", Joined({Range(pooled), DRIVER(cuMemFree)(pooled), DRIVER(cuMemFree)(pooled)}));
   DRIVER(cuMemGetInfo)(&after, &total);
   Row("destroyed_context_gives_back", YesNo(after + 64 * kMiB >= before));
   Row("destroyed_context_work",

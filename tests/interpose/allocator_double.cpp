@@ -169,6 +169,11 @@ void NoteStreamDestroyed(CUstream) noexcept {
   Count("stream.destroyed");
 }
 
+void NoteContextLeft() noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("context.left");
+}
+
 void NoteContextDestroyed(CUcontext) noexcept {
   const std::lock_guard lock(It().mutex);
   Count("context.destroyed");

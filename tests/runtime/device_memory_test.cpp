@@ -210,5 +210,30 @@ TEST_F(DeviceMemoryTest, ADestroyedStreamsMemoryIsNotLostAndNotEarly) {
   EXPECT_EQ(memory->ReleaseIdle(), 8 * kMiB) << "nothing of the old stream's was lost";
 }
 
+TEST_F(DeviceMemoryTest, TheBlocksOfAContextEndWithIt) {
+  const auto memory = Make();
+  std::vector<CUdeviceptr> ending;
+  std::vector<CUdeviceptr> staying;
+  for (std::size_t i = 0; i < 60; ++i) {
+    const auto owner = static_cast<DeviceMemory::Owner>(i % 3);  // 0: the device's pool
+    const auto made = memory->Allocate((i + 1) * 1000, std::nullopt, 0, nullptr, owner);
+    ASSERT_EQ(made.result, CUDA_SUCCESS);
+    (owner == 2 ? ending : staying).push_back(made.address);
+  }
+  std::vector<CUdeviceptr> freed;
+  for (const DeviceMemory::BlockInfo& block : memory->FreeAllOf(2)) {
+    freed.push_back(block.address);
+    EXPECT_EQ(block.size_bytes, block.number * 1000);
+  }
+  std::ranges::sort(freed);
+  std::ranges::sort(ending);
+  EXPECT_EQ(freed, ending);
+  EXPECT_EQ(memory->Counters().frees, 20u);
+  EXPECT_TRUE(memory->FreeAllOf(2).empty());
+  for (const CUdeviceptr address : ending) EXPECT_EQ(memory->Free(address, std::nullopt), CUDA_ERROR_INVALID_VALUE);
+  for (const CUdeviceptr address : staying) EXPECT_EQ(memory->Free(address, std::nullopt), CUDA_SUCCESS);
+  EXPECT_EQ(memory->Counters().live_bytes, 0u);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

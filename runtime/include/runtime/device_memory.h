@@ -127,15 +127,22 @@ class DeviceMemory {
   // Before the first request: events are numbered in `recorder`'s order, where the order is decided.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
 
+  // The number of a context whose memory ends with it; kNoOwner: memory of the device's pool, which is no context's.
+  using Owner = std::uint8_t;
+  static constexpr Owner kNoOwner = 0;
+
   // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite). `context` is entered
   // before the driver is called, where it has to be; without one the device's context must be current.
   Allocation Allocate(std::uint64_t size_bytes, const std::optional<Order>& order, std::uint64_t call_site,
-                      ContextOnDemand* context = nullptr);
+                      ContextOnDemand* context = nullptr, Owner owner = kNoOwner);
 
   // Ends a block. `order` nullopt: waits for all work of the context first, as cuMemFree does.
   // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
   CUresult Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed = nullptr,
                 StreamIndex* stream = nullptr, ContextOnDemand* context = nullptr);
+
+  // Ends every block of a context that is about to end, all of whose work has executed. Returns what was freed.
+  std::vector<BlockInfo> FreeAllOf(Owner owner);
 
   void Abandon() noexcept { pages_.Abandon(); }
   CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
@@ -197,8 +204,8 @@ class DeviceMemory {
     Granule begin = 0;  // in the base range, if view is kNoView; else in the view's first page
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
-    Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
     bool order = false;  // no request and no free: there is no observation
+    Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
   };
   // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
   // dropped because the learner was too slow.
@@ -246,7 +253,8 @@ class DeviceMemory {
     ViewIndex view = kNoView;  // kNoView: in the base range, where the address says
     bool planned = false;
     bool waited_for = false;  // by the plan: an event is recorded behind its free
-    std::uint32_t site = 0;   // SiteTag of the call site
+    Owner owner = kNoOwner;
+    std::uint32_t site = 0;  // SiteTag of the call site
   };
 
   // Memory that was claimed for a request and what the driver must still do before it can be used.
@@ -274,6 +282,7 @@ class DeviceMemory {
     std::uint64_t call_site = 0;
     Who who{};
     bool waited_for = false;  // see SlotOrder
+    Owner owner = kNoOwner;
   };
 
   // Where the plan would have a request lie. `place` nullptr: it says nothing.
@@ -321,12 +330,15 @@ class DeviceMemory {
   void UndoClaim(const Claim& claim, StreamIndex stream);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
+  // Counts a block that has been taken out of the table as freed. `place`: in the order of `stream`.
+  BlockInfo CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place);
   void Sweep();
   Allocation Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned);
   Allocation PublishClaim(const Asked& asked, const Claim& claim, bool planned);
+  // `freed_at`: the position of a free in its stream's order; 0: it has none, or is none.
   void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream, std::uint64_t call_site,
-               Fence freed);
-  void PutDown(const Seen& seen);
+               std::uint64_t freed_at);
+  Seen* PutDown();  // an empty record to fill in; nullptr: there is no room
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;

@@ -105,6 +105,8 @@ void NotePassedThrough(std::size_t size_bytes) noexcept;
 // Stream and context life. Handles are recycled, so these must be called *before* the real destroy.
 void NoteStreamDestroyed(CUstream stream) noexcept;
 void NoteContextDestroyed(CUcontext context) noexcept;
+// The calling thread's current context may be none from now on.
+void NoteContextLeft() noexcept;
 
 // The driver has let `peer` access the memory of device `owner`, or ended that: at the word of `context`, of device
 // `peer` (cuCtxEnablePeerAccess), or of the owner's default pool (cuMemPoolSetAccess). Served memory follows, what

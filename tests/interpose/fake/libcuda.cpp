@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "fake_cuda.h"
 
@@ -105,6 +106,9 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned int* flags, i
 }
 FAKE_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) { return *context = current_context, CUDA_SUCCESS; }
 FAKE_EXPORT CUresult cuCtxSetCurrent(CUcontext context) { return current_context = context, CUDA_SUCCESS; }
+FAKE_EXPORT CUresult cuCtxPopCurrent(CUcontext* context) {
+  return *context = std::exchange(current_context, nullptr), CUDA_SUCCESS;
+}
 FAKE_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
   return current_context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : (*device = 0, CUDA_SUCCESS);
 }

@@ -1,5 +1,6 @@
-// Contexts that end: their memory goes back, their addresses are unknown from then on, those of another context on the
-// same device are untouched, and the next context is served.
+// Contexts that end: what was allocated in them ends with them, their addresses are unknown from then on, those of
+// another context on the same device and of the device's pool are untouched, and the next context is served. Frees
+// without a context.
 #include <cuda.h>
 #include <simcuda/extensions.h>
 
@@ -74,6 +75,89 @@ void TwoContextsOfOneDevice() {
   if (popped != nullptr) CHECK(cuCtxPopCurrent(&popped) == CUDA_SUCCESS);
 }
 
+// What was allocated in a context, not what was taken from the device's pool in it, ends with it, after its work.
+void MemoryEndsWithItsContext() {
+  CUcontext first = MakeContext();
+  const CUdeviceptr of_first = Allocate();
+  CUcontext second = MakeContext();
+  const CUdeviceptr kept = Allocate(), freed = Allocate(), pooled = Allocate(true);
+  CHECK(cuMemFree(of_first) == CUDA_SUCCESS && cuMemFree(freed) == CUDA_SUCCESS);
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  CHECK(simcudaWriteTag(stream, kept, kBytes, 1) == CUDA_SUCCESS);
+  CHECK(simcudaReadTag(stream, kept, kBytes, 1) == CUDA_SUCCESS);
+  CUcontext popped = nullptr;
+  CHECK(cuCtxPopCurrent(&popped) == CUDA_SUCCESS && popped == second);
+  CHECK(cuCtxDestroy(second) == CUDA_SUCCESS);
+  CUdeviceptr base = 0;
+  std::size_t size = 0;
+  CHECK(cuMemGetAddressRange(&base, &size, kept) == CUDA_ERROR_NOT_FOUND);
+  CHECK(cuMemFree(kept) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemGetAddressRange(&base, &size, pooled) == CUDA_SUCCESS && base == pooled && size == kBytes);
+  const CUdeviceptr next = Allocate();
+  CHECK(Usable(next) && Usable(pooled));
+  CHECK(cuMemFree(next) == CUDA_SUCCESS && cuMemFree(pooled) == CUDA_SUCCESS);
+  CHECK(cuCtxDestroy(first) == CUDA_SUCCESS);
+}
+
+// Memory of contexts that come and go, each with a block that it leaves, is used again: it would not fit otherwise.
+void ManyContexts() {
+  CUcontext stays = MakeContext();
+  const CUdeviceptr block = Allocate();
+  for (int i = 0; i < 200; ++i) {
+    CUcontext context = MakeContext();
+    CHECK(Usable(Allocate()));
+    CHECK(cuCtxDestroy(context) == CUDA_SUCCESS);
+    CHECK(simcudaPhysicalBytes(0) <= 64 << 20);
+  }
+  CHECK(Usable(block) && cuMemFree(block) == CUDA_SUCCESS);
+  CHECK(cuCtxDestroy(stays) == CUDA_SUCCESS);
+}
+
+// Without a current context memory can be freed, but not on a stream that only a context gives a meaning.
+void FreesWithoutContext() {
+  CUcontext context = MakeContext(), popped = nullptr;
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  const CUdeviceptr block = Allocate(), ordered = Allocate(true), other = Allocate(true);
+  const auto freed_by_name_only = [&] {
+    CHECK(cuMemFreeAsync(other, nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK(cuMemFreeAsync(other, CU_STREAM_PER_THREAD) == CUDA_ERROR_INVALID_CONTEXT);
+  };
+  CHECK(cuCtxPopCurrent(&popped) == CUDA_SUCCESS && popped == context);
+  freed_by_name_only();
+  CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+  CHECK(Usable(other));
+  CHECK(cuCtxSetCurrent(nullptr) == CUDA_SUCCESS);
+  freed_by_name_only();
+  std::thread(freed_by_name_only).join();
+  CHECK(cuMemFreeAsync(ordered, stream) == CUDA_SUCCESS);
+  CHECK(cuMemFree(block) == CUDA_SUCCESS);
+  CHECK(cuCtxPushCurrent(context) == CUDA_SUCCESS);
+  CHECK(cuMemFreeAsync(other, nullptr) == CUDA_SUCCESS && cuCtxSynchronize() == CUDA_SUCCESS);
+  CHECK(cuCtxDestroy(context) == CUDA_SUCCESS);
+}
+
+// The same as when the current context alone was destroyed, though the device is served in another one.
+void OneOfTwoDestroyed() {
+  CUcontext stays = MakeContext(), ends = MakeContext();
+  CHECK(cuCtxSetCurrent(stays) == CUDA_SUCCESS);
+  const CUdeviceptr block = Allocate();
+  CHECK(cuCtxSetCurrent(ends) == CUDA_SUCCESS);
+  const CUdeviceptr inside = Allocate();
+  std::thread([&] { CHECK(cuCtxDestroy(ends) == CUDA_SUCCESS); }).join();
+  CUdeviceptr made = 0;
+  CHECK(cuMemAlloc(&made, kBytes) == CUDA_ERROR_CONTEXT_IS_DESTROYED && made == 0);
+  CHECK(cuMemFree(inside) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(cuMemFree(block) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(cuCtxSetCurrent(stays) == CUDA_SUCCESS);
+  CHECK(Usable(block) && cuMemFree(block) == CUDA_SUCCESS && cuMemFree(inside) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuCtxDestroy(stays) == CUDA_SUCCESS);
+  CUcontext popped = nullptr;
+  while (cuCtxPopCurrent(&popped) == CUDA_SUCCESS) {
+  }
+}
+
 // At exit, when the runtime library lets the primary context go, nothing is taken apart page by page.
 std::uint64_t unmapped = 0;
 void EndPrimary() { CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS && simcudaCallCount("cuMemUnmap") == unmapped); }
@@ -85,6 +169,10 @@ int main() {
   CHECK(cuInit(0) == CUDA_SUCCESS);
   CurrentContextDestroyed();
   TwoContextsOfOneDevice();
+  MemoryEndsWithItsContext();
+  ManyContexts();
+  FreesWithoutContext();
+  OneOfTwoDestroyed();
   Reset();
   CHECK(simcudaCorruptions() == 0);
   CUcontext context = nullptr;

@@ -31,6 +31,10 @@ int main(void) {
   CHECK(cuStreamDestroy(stream) == CUDA_SUCCESS);
 
   CUcontext again;
+  CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);  // nothing of interest
+  CHECK(cuCtxSetCurrent(NULL) == CUDA_SUCCESS);     // context.left
+  CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+  CHECK(cuCtxPopCurrent(&again) == CUDA_SUCCESS && again == context);  // context.left
   CHECK(cuDevicePrimaryCtxRetain(&again, 0) == CUDA_SUCCESS);
   CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);  // not the last
   CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);  // the last: context.destroyed
