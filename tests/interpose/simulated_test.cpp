@@ -115,7 +115,7 @@ TEST_P(TwoDevices, HoldWithTheShim) {
 INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices,
                          testing::Values("context", "pool", "refused", "copies", "streams", "freed", "host", "rows",
                                          "rows_refused", "elsewhere", "elsewhere_refused", "one_call", "host_refused",
-                                         "host_peers"),
+                                         "host_peers", "arrays", "arrays_refused", "array_rows"),
                          [](const auto& part) { return std::string(part.param); });
 
 std::size_t CountOf(const std::string& text, const std::string& part) {

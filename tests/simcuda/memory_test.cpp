@@ -160,7 +160,7 @@ TEST_F(Memory, IpcHandlesAreOfWholeAllocations) {
   EXPECT_EQ(std::memcmp(&of_begin, &of_middle, sizeof(of_begin)), 0);
 }
 
-TEST_F(Memory, ArraysTakeMemory) {
+TEST_F(Memory, ArraysTakeMemoryAndHoldIt) {
   CUDA_ARRAY_DESCRIPTOR description{};
   description.Width = 1024;
   description.Height = 1024;
@@ -169,6 +169,17 @@ TEST_F(Memory, ArraysTakeMemory) {
   CUarray array = nullptr;
   ASSERT_EQ(cuArrayCreate(&array, &description), CUDA_SUCCESS);
   EXPECT_EQ(simcudaPhysicalBytes(0), std::size_t{16} << 20);
+  const CUdeviceptr block = Allocate(64);
+  ASSERT_EQ(cuMemsetD32(block, 7, 16), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyDtoA(array, 128, block, 64), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD32(block, 8, 16), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyAtoD(block, array, 124, 8), CUDA_SUCCESS);
+  std::uint32_t words[3] = {};
+  EXPECT_EQ(cuMemcpyDtoH(words, block, sizeof(words)), CUDA_SUCCESS);
+  EXPECT_EQ(words[0], 0u);
+  EXPECT_EQ(words[1], 7u);
+  EXPECT_EQ(words[2], 8u);
+  EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
   EXPECT_EQ(cuArrayDestroy(array), CUDA_SUCCESS);
   EXPECT_EQ(simcudaPhysicalBytes(0), 0u);
 }

@@ -1,4 +1,4 @@
-// Entry points of arrays, which take memory and hold nothing, and of code, which is not simulated.
+// Entry points of arrays and of code, which is not simulated. Copies of arrays are in api_copy_rows.cpp.
 #include "call.h"
 
 namespace stalloc::simcuda {
@@ -21,13 +21,33 @@ std::uint64_t ElementBytes(CUarray_format format) {
 CUresult CreateArray(Call& call, CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* description) {
   if (array == nullptr || description == nullptr || description->Width == 0) return CUDA_ERROR_INVALID_VALUE;
   const auto extent = [](std::size_t size) { return std::max<std::size_t>(size, 1); };
+  Array made;
+  made.row_bytes = ElementBytes(description->Format) * description->NumChannels * description->Width;
+  made.rows = extent(description->Height);
+  made.device = call.context->device;
   std::uint64_t size_bytes = ElementBytes(description->Format) * description->NumChannels;
   for (const std::size_t size : {description->Width, extent(description->Height), extent(description->Depth)}) {
     if (__builtin_mul_overflow(size_bytes, size, &size_bytes)) return CUDA_ERROR_INVALID_VALUE;
   }
-  PhysicalPtr physical = call.machine.FindDevice(call.context->device)->memory->Allocate(size_bytes);
+  made.size_bytes = size_bytes;
+  PhysicalPtr physical = call.machine.FindDevice(made.device)->memory->Allocate(size_bytes);
   if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *array = call.machine.arrays.Add(std::move(physical));
+  made.mapped_bytes = physical->size_bytes;
+  made.begin = call.machine.space.Reserve(made.mapped_bytes, kPageBytes, 0);
+  if (made.begin == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  Mapping mapping{made.mapped_bytes, std::move(physical), Mapping::Kind::kMalloc};
+  mapping.SetAccess(made.device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  call.machine.space.Map(made.begin, std::move(mapping));
+  *array = call.machine.arrays.Add(std::make_shared<Array>(made));
+  return CUDA_SUCCESS;
+}
+
+CUresult DestroyArray(Call& call, CUarray handle) {
+  const std::shared_ptr<Array> array = call.machine.arrays.Remove(handle);
+  if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  call.machine.scheduler.WaitForDevice(array->device);
+  call.machine.space.Unmap(array->begin, array->mapped_bytes, Mapping::Kind::kMalloc);
+  call.machine.space.Free(array->begin, array->mapped_bytes);
   return CUDA_SUCCESS;
 }
 
@@ -54,9 +74,7 @@ SIMCUDA_EXPORT CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCR
 }
 
 SIMCUDA_EXPORT CUresult cuArrayDestroy(CUarray array) {
-  return Enter(SIMCUDA_ENTRY(cuArrayDestroy), [&](Call& call) {
-    return call.machine.arrays.Remove(array) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-  });
+  return Enter(SIMCUDA_ENTRY(cuArrayDestroy), [&](Call& call) { return DestroyArray(call, array); });
 }
 
 SIMCUDA_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "address_space.h"
+#include "array.h"
 #include "capture.h"
 #include "context.h"
 #include "handle_table.h"
@@ -91,7 +92,7 @@ struct Machine {
   HandleTable<Pool, CUmemoryPool> pools{0x13'0000'0000};
   HandleTable<Graph, CUgraph> graphs{0x14'0000'0000};
   HandleTable<GraphExec, CUgraphExec> graph_execs{0x15'0000'0000};
-  HandleTable<PhysicalAllocation, CUarray> arrays{0x17'0000'0000};
+  HandleTable<Array, CUarray> arrays{0x17'0000'0000};
   std::vector<std::shared_ptr<Context>> all_contexts;  // destroyed ones too: streams and threads point to them
   std::vector<std::shared_ptr<Capture>> captures;      // in progress
 

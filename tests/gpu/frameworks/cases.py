@@ -115,6 +115,7 @@ CASES = [
     _cpp("two-devices", "two_devices.cu", "shared", gpus=2),
     _cpp("two-devices-static", "two_devices.cu", "static", gpus=2),
     _cpp("copies-between", "copies_between.cu", "shared", gpus=2),
+    _cpp("arrays-between", "arrays_between.cu", "shared", gpus=2),
     _cpp("ipc", "ipc.cu", "shared", environment={"STALLOC_IPC": "on"}),
     _cpp("ipc-unset", "ipc.cu", "shared", ["-DREFUSAL_IS_RIGHT"]),
 ]

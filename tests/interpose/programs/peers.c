@@ -75,7 +75,10 @@ int main(int count, char** arguments) {
                {"rows_refused", CopyRowsBetween},
                {"elsewhere", OnlyElsewhere},
                {"elsewhere_refused", OnlyElsewhere},
-               {"one_call", InOneCall}};
+               {"one_call", InOneCall},
+               {"arrays", CopyArrays},
+               {"arrays_refused", CopyArrays},
+               {"array_rows", CopyArrayRows}};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
     if (strcmp(parts[i].name, arguments[1]) != 0) continue;
     parts[i].run();

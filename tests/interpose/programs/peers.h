@@ -36,6 +36,9 @@ void CopyRowsWithHost(CUdeviceptr block, CUstream stream);
 void CopyRowsBetween(void);
 void OnlyElsewhere(void);
 void InOneCall(void);
+// peers_arrays.c
+void CopyArrays(void);
+void CopyArrayRows(void);
 // peers_streams.c
 void StreamsOfOthers(void);
 void FreedOnAnothersStream(void);
