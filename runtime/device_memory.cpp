@@ -179,14 +179,14 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
-inline DeviceMemory::BlockInfo DeviceMemory::CountFree(CUdeviceptr address, const Block& block, StreamIndex stream,
-                                                       Fence place) {
+inline void DeviceMemory::CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place,
+                                    BlockInfo* freed) {
   counters_.live_bytes -= block.size_bytes;
   counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
   ++counters_.frees;
   if (observing_.load(std::memory_order_relaxed))
     Observe(Observation::Op::kFree, address, block, stream, 0, place.position);
-  return {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
+  if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
 }
 
 CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed,
@@ -199,8 +199,7 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
     if (address % kGranuleBytes != 0 || !blocks_.Extract(Key(address), &block)) return CUDA_ERROR_INVALID_VALUE;
     who = Resolve(order);
     const Fence place = who.stream != kNoStream ? streams_.Advance(who.stream) : Fence{};
-    const BlockInfo info = CountFree(address, block, who.stream, place);
-    if (freed != nullptr) *freed = info;
+    CountFree(address, block, who.stream, place, freed);
     if (stream != nullptr) *stream = who.stream;
     if (who.stream != kNoStream) {
       if (captures_in_progress.load(std::memory_order_relaxed) != 0) {
@@ -247,7 +246,7 @@ std::vector<DeviceMemory::BlockInfo> DeviceMemory::FreeAllOf(Owner owner) {
   Block block;
   for (const CUdeviceptr address : addresses) {
     blocks_.Extract(Key(address), &block);
-    freed.push_back(CountFree(address, block, kNoStream, Fence{}));
+    CountFree(address, block, kNoStream, Fence{}, &freed.emplace_back());
     ReleaseBlock(address, block, Fence{});
   }
   return freed;

@@ -330,8 +330,9 @@ class DeviceMemory {
   void UndoClaim(const Claim& claim, StreamIndex stream);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
-  // Counts a block that has been taken out of the table as freed. `place`: in the order of `stream`.
-  BlockInfo CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place);
+  // Counts a block that has been taken out of the table as freed. `place`: in the order of `stream`. `freed` (optional)
+  // receives what it was; written where it stays, for a copy of what has just been written is waited for.
+  void CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place, BlockInfo* freed);
   void Sweep();
   Allocation Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned);
   Allocation PublishClaim(const Asked& asked, const Claim& claim, bool planned);
