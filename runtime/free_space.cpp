@@ -53,7 +53,7 @@ void FreeSpace::Unlink(Index index, int size_class) noexcept {
 // Behind all fragments of its stream with no later position: nearly always at the end, for frees come in order.
 void FreeSpace::Enqueue(Index index) noexcept {
   Fragment& f = fragments_[index];
-  if (!Fenced(f)) return;
+  if (!InOrder(f.fence)) return;
   SizeIndex& sizes = sizes_[f.fence.stream];
   Index before = sizes.newest;
   while (before != kNull && fragments_[before].fence.position > f.fence.position) before = fragments_[before].older;
@@ -65,7 +65,7 @@ void FreeSpace::Enqueue(Index index) noexcept {
 
 void FreeSpace::Dequeue(Index index) noexcept {
   const Fragment& f = fragments_[index];
-  if (!Fenced(f)) return;
+  if (!InOrder(f.fence)) return;
   SizeIndex& sizes = sizes_[f.fence.stream];
   (f.older == kNull ? sizes.oldest : fragments_[f.older].newer) = f.newer;
   (f.newer == kNull ? sizes.newest : fragments_[f.newer].older) = f.older;
@@ -149,7 +149,11 @@ Fence FreeSpace::Joined(Fence a, Fence b) noexcept {
 }
 
 void FreeSpace::Release(Run run, Fence fence) noexcept {
-  if (last_frees_) last_frees_->Note(run, fence);
+  // As long as nothing was freed in a stream's order there is nothing to be told apart.
+  if (last_frees_ && (remembers_ || InOrder(fence))) {
+    remembers_ = true;
+    last_frees_->Note(run, fence);
+  }
   Insert(run, fence);
 }
 
