@@ -1,11 +1,13 @@
 #include "planner/whole_file.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <system_error>
@@ -85,10 +87,19 @@ Result<std::vector<std::byte>> ReadWholeFile(const std::string& path, std::size_
   return contents;
 }
 
-std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const std::byte> contents, bool overwrite) {
+std::string NameBeside(const std::string& path, std::string_view infix) {
   static std::atomic<unsigned> counter{0};
-  const std::string temporary =
-      path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1));
+  std::uint64_t random = 0;
+  // Without the kernel's, which is always there once it has booted, the clock must do.
+  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+    random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  std::string name = path;
+  name.append(infix).append(std::to_string(::getpid()));
+  return name + "-" + std::to_string(counter.fetch_add(1)) + "-" + std::to_string(random);
+}
+
+std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const std::byte> contents, bool overwrite) {
+  const std::string temporary = NameBeside(path, ".tmp-");
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.get() < 0) return SystemError(path, "create", errno);
   const auto fail = [&](const char* doing) {

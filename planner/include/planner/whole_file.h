@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/result.h"
@@ -13,6 +14,10 @@ namespace stalloc::planner {
 
 // At most `limit_bytes`: a larger file is refused before anything is read.
 Result<std::vector<std::byte>> ReadWholeFile(const std::string& path, std::size_t limit_bytes);
+
+// A name beside `path` that nobody else uses, on any host that shares the folder: `path`, `infix`, and what tells this
+// moment of this process from all others. Process numbers alone do not: each container counts from 1.
+std::string NameBeside(const std::string& path, std::string_view infix);
 
 // The file is there whole or not at all: written under another name beside it, fsync'ed, renamed, and the folder
 // fsync'ed. An existing file is replaced only if `overwrite`. nullopt: done.
