@@ -160,6 +160,7 @@ std::vector<std::byte> EncodePlan(const Plan& plan) {
   table.add_page_count(plan.page_count);
   table.add_persistent(persistent);
   table.add_iteration(iteration);
+  table.add_rank(plan.rank);
   schema::FinishPlanBuffer(builder, table.Finish());
 
   std::vector<std::byte> contents(sizeof(Header) + ZSTD_compressBound(builder.GetSize()));
@@ -213,6 +214,7 @@ Result<Plan> DecodePlan(std::span<const std::byte> contents, const std::string& 
   plan.lower_bound_bytes = table->lower_bound_bytes();
   plan.height_bytes = table->height_bytes();
   plan.page_count = table->page_count();
+  plan.rank = table->rank();
   if (plan.period < 0) return decoder.Bad("field period", "negative");
   if (auto error = decoder.Requests_(table->persistent(), "persistent", -1, &plan.persistent)) return *error;
   if (auto error = decoder.Requests_(table->iteration(), "iteration", plan.period, &plan.iteration)) return *error;

@@ -193,6 +193,8 @@ DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
 }
 
 DeviceMemory::Proposal DeviceMemory::FromPlanInForce(Asked* asked) {
+  if (!candidates_.empty()) [[unlikely]]
+    return FromCandidates(asked);
   if (!plan_) {
     if (other_kinds_.empty()) [[likely]]
       return {};
@@ -201,12 +203,18 @@ DeviceMemory::Proposal DeviceMemory::FromPlanInForce(Asked* asked) {
   }
   if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) {
     // What is made once is no part of the iteration: the matcher would only be led astray.
-    if (BlockPlace* place = PersistentPlace(*asked)) return {.place = place, .may_wait = MayWait()};
+    if (BlockPlace* place = PersistentPlace(*plan_, *asked)) return FromPersistent(place);
   }
   std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
   if (!other_kinds_.empty() && (index < 0 || astray_ != 0)) [[unlikely]]
     index = FollowOtherKinds(index, *asked);
   return FromSlot(index, asked);
+}
+
+// The plan in force knows the request as one that the program makes once and keeps.
+DeviceMemory::Proposal DeviceMemory::FromPersistent(BlockPlace* place) noexcept {
+  ++counters_.matched_requests;
+  return {.place = place, .may_wait = MayWait()};
 }
 
 // The plan in force was asked which of its requests this is: `index`, or none where it is negative.
@@ -260,16 +268,19 @@ bool DeviceMemory::TakeRoom(const Proposal& proposal, const Asked& asked, Claim*
 
 // Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came
 // before it. nullptr: the request is no such block.
-BlockPlace* DeviceMemory::PersistentPlace(const Asked& asked) {
+BlockPlace* DeviceMemory::PersistentPlace(PlanInForce& plan, const Asked& asked) {
   constexpr std::uint64_t kWarmIterations = 3;  // after these the program has made all that it keeps
-  if (plan_->matcher.IterationsSeen() >= kWarmIterations) plan_->persistent_left.store(0, std::memory_order_relaxed);
-  const auto found = plan_->persistent.find(PlanInForce::PersistentKey(asked.call_site, asked.size_bytes));
-  if (found == plan_->persistent.end()) return nullptr;
+  if (plan.matcher.IterationsSeen() >= kWarmIterations) plan.persistent_left.store(0, std::memory_order_relaxed);
+  const auto found = plan.persistent.find(PlanInForce::PersistentKey(asked.call_site, asked.size_bytes));
+  if (found == plan.persistent.end()) return nullptr;
   PlanInForce::Persistent& known = found->second;
   const std::uint32_t occurrence = known.requests++;
-  if (known.next == known.places.size() || known.places[known.next].first != occurrence) return nullptr;
-  plan_->persistent_left.fetch_sub(1, std::memory_order_relaxed);
-  return &known.places[known.next++].second;
+  if (known.next == known.places.size() || known.places[known.next].occurrence != occurrence) return nullptr;
+  plan.persistent_left.fetch_sub(1, std::memory_order_relaxed);
+  PlanInForce::Persistent::Known& block = known.places[known.next++];
+  ++plan.persistent_came;
+  plan.persistent_reached = std::max(plan.persistent_reached, block.number + 1);
+  return &block.place;
 }
 
 // Contiguous memory that exists and needs nothing from the driver.

@@ -148,7 +148,9 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
       (*views_)[slot.view].pinned = true;
     }
   }
+  std::vector<std::shared_ptr<PlanInForce>> refused;  // freed without the lock
   std::lock_guard lock(mutex_);
+  refused = TakeCandidates();
   // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
   if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
   if (next_plan_) {

@@ -1,10 +1,7 @@
 #include "runtime/device_service.h"
 
-#include <unistd.h>
-
-#include "planner/plan_file.h"
-#include "runtime/log.h"
 #include "runtime/plan_cache.h"
+#include "runtime/process_identity.h"
 #include "runtime/program_fingerprint.h"
 
 namespace stalloc::runtime {
@@ -68,25 +65,10 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   options.planning = settings.planning;
   options.program = ProgramFingerprint();
   options.device_name = service->name_;
-  if (settings.planning)
-    options.plan_path = PlanPath(settings, options.program, service->name_, static_cast<int>(device));
-  if (settings.plan.empty()) options.plan_cache_bytes = settings.plan_cache_size.bytes;
-  const std::string path = options.plan_path;
+  options.rank = ThisProcess().rank;
+  if (settings.planning) options.shelf = ShelfOf(settings, options.program, service->name_, static_cast<int>(device));
   service->learner_ = std::make_unique<Learner>(*service->memory_, std::move(options));
-  if (!path.empty()) service->kept_plan_ = KeptPlan::kNone;
-  if (!path.empty() && ::access(path.c_str(), F_OK) == 0) {
-    service->kept_plan_ = KeptPlan::kRefused;
-    const auto kept = planner::ReadPlanFile(path);
-    if (!kept) {
-      LogWarn("the kept plan is left aside: " + kept.error().Text());
-    } else if (const auto reason = service->learner_->StartFrom(*kept)) {
-      LogInfo("the kept plan " + path + " is left aside: " + *reason);
-    } else {
-      service->kept_plan_ = KeptPlan::kUsed;
-      NotePlanUsed(path);
-      LogInfo("starting from the kept plan " + path);
-    }
-  }
+  service->learner_->StartFromKept();
   return service;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "runtime/log.h"
-#include "runtime/plan_cache.h"
 
 namespace stalloc::runtime {
 
@@ -42,7 +41,7 @@ constexpr int kUnplannable = 4;
 }  // namespace
 
 Learner::Learner(DeviceMemory& memory, Options options)
-    : memory_(memory), options_(std::move(options)), chooser_(memory) {
+    : memory_(memory), options_(std::move(options)), keeper_(options_.shelf), chooser_(memory) {
   finder_.emplace();
   if (options_.planning) memory_.SetObserving(true);
   if (!options_.planning) status_.state = PlanStatus::State::kOff;
@@ -53,30 +52,9 @@ PlanStatus Learner::status() const {
   return status_;
 }
 
-std::optional<std::string> Learner::StartFrom(const planner::Plan& plan) {
-  if (plan.program != 0 && options_.program != 0 && plan.program != options_.program)
-    return "it was made for another program";
-  if (!plan.device.empty() && plan.device != options_.device_name)
-    return "it was made for a " + plan.device + ", this is a " + options_.device_name;
-  if (!memory_.Install(PlanFrom(plan), DeviceMemory::When::kNow)) return "its views could not be mapped";
-  // Watched for as long as any plan is on trial: it was made by another run.
-  BeginTrial(plan.period, plan.iteration.size());
-  const auto planned =
-      std::count_if(plan.iteration.begin(), plan.iteration.end(),
-                    [](const planner::PlannedRequest& r) { return r.slot.kind != planner::Slot::Kind::kNone; });
-  Tell([&](PlanStatus& status) {
-    status = {.state = PlanStatus::State::kOnTrial,
-              .from_kept = true,
-              .method = "kept",
-              .period = plan.period,
-              .requests = plan.iteration.size(),
-              .planned_requests = static_cast<std::uint64_t>(planned)};
-  });
-  return std::nullopt;
-}
-
 bool Learner::Step(PlanChooser::Clock::time_point now) {
   if (!options_.planning) return false;
+  FollowChoice();
   NoteReturn();
   if (memory_.observing()) return Watch();
   Check(now);
@@ -105,6 +83,7 @@ bool Learner::Watch() {
       block.begin = seen.begin;
       block.view = seen.view;
       block.stream = seen.stream;
+      block.made_at = now_;
       blocks_.Add(seen.observation.block, block);
     } else {
       blocks_.Free(seen.observation.block, seen.fence, now_);
@@ -158,6 +137,10 @@ bool Learner::Judge() {
   if (windows_ < kTrialWindows && hopeless_windows_ < kHopelessWindows) return false;
   if (static_cast<double>(window.planned) >= kWorthwhile * requests) {
     Settle();
+    return true;
+  }
+  if (!candidates_.empty()) {
+    GiveUpKept();
     return true;
   }
   memory_.Install(nullptr, DeviceMemory::When::kNow);
@@ -228,7 +211,9 @@ bool Learner::Adopt(const Pattern& pattern) {
   awaiting_ = true;
   Tell([&](PlanStatus& status) {
     status = {.state = PlanStatus::State::kWaiting,
-              .from_kept = status.from_kept,
+              .kept = status.kept,
+              .file = status.file,
+              .shared = status.shared,
               .method = made.method,
               .period = pattern.period,
               .requests = pattern.requests.size(),
@@ -236,15 +221,7 @@ bool Learner::Adopt(const Pattern& pattern) {
               .pressure_switches = status.pressure_switches};
   });
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + made.report);
-  if (!options_.plan_path.empty() && pattern.period >= kept_period_) {
-    // For the next run; nobody waits for it.
-    planner::Plan kept = MakeKeptPlan({pattern, blocks_, order_, memory_, options_.kept_deadline_ms});
-    kept.program = options_.program;
-    kept.device = options_.device_name;
-    kept.device_ordinal = static_cast<std::uint32_t>(memory_.ordinal());
-    if (const auto error = KeepPlan(options_.plan_path, kept, options_.plan_cache_bytes))
-      LogWarn("the plan could not be kept: " + error->Text());
-  }
+  if (pattern.period >= kept_period_) Keep(pattern);  // for the next run; nobody waits for it
   return true;
 }
 

@@ -11,11 +11,13 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "planner/plan_file.h"
+#include "planner/whole_file.h"
 #include "runtime/settings.h"
 
 namespace stalloc::runtime {
@@ -69,32 +71,65 @@ std::vector<std::string> NamesIn(const std::string& folder) {
   return names;
 }
 
+// The plan of a name: "<content>.plan", behind the stem. Older versions, one file a device, had none.
+constexpr std::size_t kContentDigits = 16;
+
+std::string HexOf(std::uint64_t number) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+  return digits;
+}
+
+// Of the name of a plan in the cache: all but its content. Names without one are each their own.
+std::string_view StemOf(std::string_view name) {
+  const std::size_t behind = kContentDigits + kPlanSuffix.size();
+  if (name.size() <= behind || !name.ends_with(kPlanSuffix)) return name;
+  const std::string_view content = name.substr(name.size() - behind, kContentDigits);
+  if (content.find_first_not_of("0123456789abcdef") != std::string_view::npos) return name;
+  const std::string_view stem = name.substr(0, name.size() - behind);
+  return stem.ends_with('.') ? stem : name;
+}
+
 struct Kept {
   std::string path;
-  struct stat status;
+  std::string_view stem;
+  PlanFileState state;
+  std::uint64_t bytes = 0;
 };
 
-bool Same(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
-         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+PlanFileState StateOf(const struct stat& status) {
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .used_s = status.st_mtim.tv_sec,
+          .used_ns = status.st_mtim.tv_nsec};
+}
+
+bool UsedBefore(const PlanFileState& a, const PlanFileState& b) {
+  return std::pair(a.used_s, a.used_ns) < std::pair(b.used_s, b.used_ns);
+}
+
+}  // namespace
+
+std::optional<PlanFileState> StateOf(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return StateOf(status);
 }
 
 // Another process may put a new file in the place of the one that was looked at, at any moment: so it is first taken
-// out of the way by a rename, then looked at again, and put back if it is another.
-bool Delete(const Kept& kept) {
-  const std::string trash = kept.path + std::string(kTrash) + std::to_string(::getpid());
-  if (::rename(kept.path.c_str(), trash.c_str()) != 0) return false;
-  struct stat now {};
-  const bool same = ::stat(trash.c_str(), &now) == 0 && Same(now, kept.status);
-  if (!same && ::link(trash.c_str(), kept.path.c_str()) != 0 && errno != EEXIST) {
-    ::rename(trash.c_str(), kept.path.c_str());
+// out of the way by a rename, then looked at again, and put back if it is another. The name that it has meanwhile is
+// nobody else's: processes of other hosts and containers have the same numbers.
+bool DeletePlan(const std::string& path, const PlanFileState& state) {
+  const std::string trash = planner::NameBeside(path, kTrash);
+  if (::rename(path.c_str(), trash.c_str()) != 0) return false;
+  const bool same = StateOf(trash) == state;
+  if (!same && ::link(trash.c_str(), path.c_str()) != 0 && errno != EEXIST) {
+    ::rename(trash.c_str(), path.c_str());
     return false;
   }
   ::unlink(trash.c_str());
   return same;
 }
-
-}  // namespace
 
 void MakeFolder(const std::string& folder) {
   for (std::size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1))
@@ -102,55 +137,88 @@ void MakeFolder(const std::string& folder) {
   ::mkdir(folder.c_str(), 0700);
 }
 
-std::string PlanPath(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal) {
-  const std::string suffix = ordinal == 0 ? "" : ".device" + std::to_string(ordinal);
-  if (!settings.plan.empty()) return settings.plan.Expand() + suffix;
-  if (!settings.plan_cache.enabled || settings.plan_cache.directory.empty() || program == 0) return {};
-  std::string device;
-  for (const char c : device_name) device += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-  char key[32];
-  std::snprintf(key, sizeof key, "%016llx", static_cast<unsigned long long>(program));
-  return settings.plan_cache.directory + "/" + key + "." + device + std::string(kPlanSuffix) + suffix;
+PlanShelf ShelfOf(const Settings& settings, std::uint64_t program, const std::string& device_name, int ordinal) {
+  PlanShelf shelf;
+  if (!settings.plan.empty()) {
+    shelf.file = settings.plan.Expand() + (ordinal == 0 ? "" : ".device" + std::to_string(ordinal));
+    return shelf;
+  }
+  if (!settings.plan_cache.enabled || settings.plan_cache.directory.empty() || program == 0) return shelf;
+  shelf.folder = settings.plan_cache.directory;
+  shelf.cache_bytes = settings.plan_cache_size.bytes;
+  shelf.stem = HexOf(program) + ".";
+  for (const char c : device_name) shelf.stem += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  shelf.stem += '.';
+  return shelf;
+}
+
+std::string PlanPath(const PlanShelf& shelf, std::uint64_t content) {
+  if (shelf.folder.empty()) return shelf.file;
+  return shelf.folder + "/" + shelf.stem + HexOf(content) + std::string(kPlanSuffix);
+}
+
+std::vector<std::string> KeptPlans(const PlanShelf& shelf) {
+  if (shelf.folder.empty()) {
+    if (shelf.file.empty() || ::access(shelf.file.c_str(), F_OK) != 0) return {};
+    return {shelf.file};
+  }
+  std::vector<std::pair<PlanFileState, std::string>> plans;
+  for (const std::string& name : NamesIn(shelf.folder)) {
+    if (name.size() == shelf.stem.size() || StemOf(name) != shelf.stem) continue;
+    std::string path = shelf.folder;
+    path.append("/").append(name);
+    if (const auto state = StateOf(path)) plans.emplace_back(*state, std::move(path));
+  }
+  std::sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
+    return UsedBefore(b.first, a.first) || (!UsedBefore(a.first, b.first) && a.second < b.second);
+  });
+  if (plans.size() > kMostPlansOfAProgram) plans.resize(kMostPlansOfAProgram);
+  std::vector<std::string> paths;
+  for (auto& plan : plans) paths.push_back(std::move(plan.second));
+  return paths;
 }
 
 void NotePlanUsed(const std::string& path) noexcept { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
 
 std::optional<planner::FileError> KeepPlan(const std::string& path, const planner::Plan& plan,
-                                           std::uint64_t cache_bytes) {
-  if (cache_bytes == 0) return planner::WritePlanFile(path, plan);
+                                           std::uint64_t cache_bytes, bool overwrite) {
+  if (cache_bytes == 0) return planner::WritePlanFile(path, plan, overwrite);
   const std::string folder = path.substr(0, path.rfind('/'));
   MakeFolder(folder);
-  auto error = planner::WritePlanFile(path, plan);
+  auto error = planner::WritePlanFile(path, plan, overwrite);
   if (!error) TrimPlanCache(folder, cache_bytes);
   return error;
 }
 
 std::uint64_t TrimPlanCache(const std::string& folder, std::uint64_t limit_bytes) {
   const std::time_t now = std::time(nullptr);
+  const std::vector<std::string> names = NamesIn(folder);
   std::vector<Kept> plans;
+  std::map<std::string_view, std::size_t> plans_of;
   std::uint64_t bytes = 0;
-  for (const std::string& name : NamesIn(folder)) {
+  for (const std::string& name : names) {
     const Kind kind = KindOf(name);
-    Kept kept{folder, {}};
-    kept.path.append("/").append(name);
-    if (kind == Kind::kForeign || ::lstat(kept.path.c_str(), &kept.status) != 0 || !S_ISREG(kept.status.st_mode))
-      continue;
+    const std::string path = folder + "/" + name;
+    struct stat status {};
+    if (kind == Kind::kForeign || ::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     if (kind == Kind::kRemains) {
-      if (now - kept.status.st_mtim.tv_sec > kAbandonedSeconds) ::unlink(kept.path.c_str());
+      if (now - status.st_mtim.tv_sec > kAbandonedSeconds) ::unlink(path.c_str());
       continue;
     }
-    if (!BeginsAsPlan(kept.path)) continue;
-    bytes += static_cast<std::uint64_t>(kept.status.st_size);
-    plans.push_back(std::move(kept));
+    if (!BeginsAsPlan(path)) continue;
+    plans.push_back({path, StemOf(name), StateOf(status), static_cast<std::uint64_t>(status.st_size)});
+    bytes += plans.back().bytes;
+    ++plans_of[plans.back().stem];
   }
-  std::sort(plans.begin(), plans.end(), [](const Kept& a, const Kept& b) {
-    return std::pair(a.status.st_mtim.tv_sec, a.status.st_mtim.tv_nsec) <
-           std::pair(b.status.st_mtim.tv_sec, b.status.st_mtim.tv_nsec);
-  });
+  std::sort(plans.begin(), plans.end(), [](const Kept& a, const Kept& b) { return UsedBefore(a.state, b.state); });
   std::uint64_t deleted = 0;
   for (const Kept& kept : plans) {
-    if (bytes - deleted <= limit_bytes || now - kept.status.st_mtim.tv_sec < kInUseSeconds) break;
-    if (Delete(kept)) deleted += static_cast<std::uint64_t>(kept.status.st_size);
+    if (now - kept.state.used_s < kInUseSeconds) break;
+    std::size_t& of_program = plans_of[kept.stem];
+    if (bytes - deleted <= limit_bytes && of_program <= kMostPlansOfAProgram) continue;
+    if (!DeletePlan(kept.path, kept.state)) continue;
+    deleted += kept.bytes;
+    --of_program;
   }
   return deleted;
 }

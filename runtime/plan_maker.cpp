@@ -140,19 +140,15 @@ MadePlan MakePlan(const PlanRequest& request) {
   return made;
 }
 
-planner::Plan MakeKeptPlan(const PlanRequest& request) {
-  const Pattern& pattern = request.pattern;
-  std::vector<std::size_t> members;
-  planner::PageProblem alone;
-  alone.problem = ProblemOf(pattern, &members);
-  planner::Plan kept;
-  kept.period = pattern.period;
-  Bytes bottom = 0;
-  const auto persistent = PersistentBlocks(pattern, request.memory);
+planner::Plan OutlineOf(const PlanRequest& request) {
+  planner::Plan outline;
+  outline.period = request.pattern.period;
+  const auto persistent = PersistentBlocks(request.pattern, request.memory);
   const bool have_sites = std::any_of(persistent.begin(), persistent.end(), [&](const auto& block) {
     const SeenBlocks::Block* seen = request.seen.Find(block.info.number);
     return seen != nullptr && seen->call_site != 0;
   });
+  Bytes bottom = 0;
   for (const auto& block : persistent) {
     const SeenBlocks::Block* seen = request.seen.Find(block.info.number);
     if (seen == nullptr || (have_sites && seen->call_site == 0)) continue;
@@ -163,32 +159,37 @@ planner::Plan MakeKeptPlan(const PlanRequest& request) {
     planned.slot.kind = planner::Slot::Kind::kRun;
     planned.slot.offset_bytes = bottom;
     bottom += WholeGranules(block.info.size_bytes);
-    kept.persistent.push_back(std::move(planned));
+    outline.persistent.push_back(std::move(planned));
   }
-  if (bottom != 0) alone.problem.fixed.push_back({0, bottom});
-  const std::vector<SlotOrder> order = AddStreamOrder(pattern, members, request.seen, request.order, &alone.problem);
+  for (const PatternRequest& r : request.pattern.requests) outline.iteration.push_back(PlannedOf(r));
+  return outline;
+}
+
+void FindSlots(const PlanRequest& request, planner::Plan* outline) {
+  std::vector<std::size_t> members;
+  planner::PageProblem alone;
+  alone.problem = ProblemOf(request.pattern, &members);
+  if (!outline->persistent.empty()) {
+    const planner::PlannedRequest& last = outline->persistent.back();
+    alone.problem.fixed.push_back({0, last.slot.offset_bytes + WholeGranules(last.size_bytes)});
+  }
+  const std::vector<SlotOrder> order =
+      AddStreamOrder(request.pattern, members, request.seen, request.order, &alone.problem);
   planner::PagePlan from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
   if (from_empty.handles_to_map > 2 * from_empty.page_count) {  // the next run would map every page several times over
     alone.paged_from_bytes = planner::kUnlimited;
     from_empty = planner::PlanPages(alone, SolveWithin(request.deadline_ms));
   }
-  kept.height_bytes = from_empty.height_bytes;
-  kept.page_count = from_empty.page_count;
-  kept.lower_bound_bytes = planner::LowerBound(alone.problem);
-  std::size_t next_member = 0;
-  for (std::size_t i = 0; i < pattern.requests.size(); ++i) {
-    planner::PlannedRequest planned = PlannedOf(pattern.requests[i]);
-    if (next_member < members.size() && members[next_member] == i) {
-      if (next_member < from_empty.slots.size()) planned.slot = from_empty.slots[next_member];
-      if (!order.empty()) {
-        planned.waits = order[next_member].waits;
-        planned.waited_for = order[next_member].waited_for;
-      }
-      ++next_member;
-    }
-    kept.iteration.push_back(std::move(planned));
+  outline->height_bytes = from_empty.height_bytes;
+  outline->page_count = from_empty.page_count;
+  outline->lower_bound_bytes = planner::LowerBound(alone.problem);
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    planner::PlannedRequest& planned = outline->iteration[members[k]];
+    if (k < from_empty.slots.size()) planned.slot = from_empty.slots[k];
+    if (order.empty()) continue;
+    planned.waits = order[k].waits;
+    planned.waited_for = order[k].waited_for;
   }
-  return kept;
 }
 
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
@@ -211,15 +212,17 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   const bool complete = std::all_of(in_force->slots.begin(), in_force->slots.end(),
                                     [](const BlockPlace& slot) { return slot.kind != BlockPlace::Kind::kNone; });
   Granule kept_end = 0;
+  std::uint32_t number = 0;
   for (const planner::PlannedRequest& planned : plan.persistent) {
     auto& known = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)];
-    known.places.emplace_back(planned.occurrence, PlaceOf(planned.slot));
+    known.places.push_back({planned.occurrence, PlaceOf(planned.slot), number++});
     const auto end =
         static_cast<Granule>((planned.slot.offset_bytes + WholeGranules(planned.size_bytes)) / kGranuleBytes);
     kept_end = std::max(kept_end, end);
   }
   for (auto& [key, known] : in_force->persistent)
-    std::sort(known.places.begin(), known.places.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::sort(known.places.begin(), known.places.end(),
+              [](const auto& a, const auto& b) { return a.occurrence < b.occurrence; });
   in_force->persistent_left = plan.persistent.size();
   in_force->budget_bytes = plan.page_count * kPageBytes;
   for (std::size_t i = 0; i < plan.iteration.size(); ++i)

@@ -23,6 +23,13 @@ const SeenBlocks::Block* SeenBlocks::Find(std::uint64_t number) const {
   return index == kept_.size() ? nullptr : &kept_[index].second;
 }
 
+std::uint64_t SeenBlocks::BytesFreedSince(std::uint64_t number, std::int64_t at) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [block_number, block] : kept_)
+    if (block_number < number && block.freed_at >= at) bytes += block.size_bytes;
+  return bytes;
+}
+
 void SeenBlocks::Free(std::uint64_t number, Fence freed, std::int64_t at) {
   const std::size_t index = IndexOf(number);
   if (index == kept_.size()) return;

@@ -82,15 +82,15 @@ Json NameOf(PlanStatus::Reason reason) {
   return nullptr;
 }
 
-const char* NameOf(DeviceService::KeptPlan kept) {
+const char* NameOf(PlanStatus::Kept kept) {
   switch (kept) {
-    case DeviceService::KeptPlan::kNotLookedFor:
+    case PlanStatus::Kept::kNotLookedFor:
       return "not looked for";
-    case DeviceService::KeptPlan::kNone:
+    case PlanStatus::Kept::kNone:
       return "none";
-    case DeviceService::KeptPlan::kUsed:
+    case PlanStatus::Kept::kUsed:
       return "used";
-    case DeviceService::KeptPlan::kRefused:
+    case PlanStatus::Kept::kRefused:
       return "refused";
   }
   return "";
@@ -100,7 +100,9 @@ Json PlanJson(const DeviceStatistics& device) {
   const PlanStatus& plan = device.plan;
   return {{"state", NameOf(plan.state)},
           {"reason", NameOf(plan.reason)},
-          {"kept", NameOf(device.kept_plan)},
+          {"kept", NameOf(plan.kept)},
+          {"file", plan.file.empty() ? Json(nullptr) : Json(plan.file)},
+          {"shared", plan.shared},
           {"method", plan.method.empty() ? Json(nullptr) : Json(plan.method)},
           {"period", plan.period},
           {"requests", plan.requests},
@@ -192,8 +194,7 @@ DeviceStatistics StatisticsOf(const DeviceService& service) {
           .limit_bytes = service.limit_bytes(),
           .iterations = memory.iterations,
           .after_warm_up = now - memory.iterations.warm(),
-          .plan = service.learner().status(),
-          .kept_plan = service.kept_plan()};
+          .plan = service.learner().status()};
 }
 
 void Statistics::AddEnded(DeviceStatistics ended) {

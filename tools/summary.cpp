@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/lower_bound.h"
+#include "runtime/plan_content.h"
 #include "tools/text.h"
 
 namespace stalloc::tools {
@@ -172,6 +173,8 @@ void Summarise(const planner::Plan& plan, ordered_json* summary) {
   (*summary)["program"] = Format("%016llx", static_cast<unsigned long long>(plan.program));
   (*summary)["device"] = plan.device;
   (*summary)["device_ordinal"] = plan.device_ordinal;
+  (*summary)["made_by_rank"] = plan.rank >= 0 ? ordered_json(plan.rank) : ordered_json(nullptr);
+  (*summary)["content"] = Format("%016llx", static_cast<unsigned long long>(runtime::ContentKey(plan)));
   (*summary)["period"] = plan.period;
   (*summary)["requests"] = plan.iteration.size();
   (*summary)["in_runs"] = CountSlots(plan, planner::Slot::Kind::kRun);

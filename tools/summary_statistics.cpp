@@ -23,8 +23,8 @@ ordered_json DeviceRow(const ordered_json& device) {
 ordered_json PlanRow(const ordered_json& device) {
   const ordered_json plan = Member(device, "plan");
   ordered_json row = {{"ordinal", Member(device, "ordinal")}};
-  for (const char* name :
-       {"state", "reason", "kept", "method", "period", "requests", "planned_requests", "choices", "pressure_switches"})
+  for (const char* name : {"state", "reason", "kept", "shared", "method", "period", "requests", "planned_requests",
+                           "choices", "pressure_switches"})
     row[name] = plan.is_object() ? Member(plan, name) : ordered_json(nullptr);
   return row;
 }

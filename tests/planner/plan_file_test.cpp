@@ -53,6 +53,15 @@ TEST(PlanFile, ComesBackAsWritten) {
   EXPECT_EQ(*plan, ExamplePlan());
 }
 
+TEST(PlanFile, TheRankThatMadeItComesBack) {
+  Plan plan = ExamplePlan();
+  plan.rank = 7;
+  const auto decoded = DecodePlan(EncodePlan(plan), "memory");
+  ASSERT_TRUE(decoded.ok()) << decoded.error().Text();
+  EXPECT_EQ(*decoded, plan);
+  EXPECT_EQ(ReadPlanFile(GoldenPath("plan-v1.bin"))->rank, -1) << "from before ranks were written";
+}
+
 TEST(PlanFile, EmptyPlanComesBack) {
   const auto plan = DecodePlan(EncodePlan({}), "memory");
   ASSERT_TRUE(plan.ok()) << plan.error().Text();

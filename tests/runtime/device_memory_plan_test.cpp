@@ -196,7 +196,7 @@ TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere)
   plan->online_from = 4 * kPageGranules;
   BlockPlace bottom;
   bottom.kind = BlockPlace::Kind::kRun;
-  plan->persistent[PlanInForce::PersistentKey(7, 6 * kMiB)].places = {{0, bottom}};
+  plan->persistent[PlanInForce::PersistentKey(7, 6 * kMiB)].places = {{0, bottom, 0}};
   plan->persistent_left = 1;
   ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
   const auto early = memory->Allocate(8 * kMiB, On(0), 0);

@@ -103,6 +103,45 @@ TEST_F(PlanCacheTest, KeepingAPlanMakesTheFolder) {
   EXPECT_TRUE(KeepPlan(Path("elsewhere/") + PlanName(0), {}, 0)) << "only the cache's folder is made";
 }
 
+TEST_F(PlanCacheTest, PlansOfAProgramAreFoundTheLastUsedFirst) {
+  const PlanShelf shelf{.folder = folder_, .stem = "0123456789abcdef.Device.", .cache_bytes = 1};
+  const auto name = [](int n) { return "0123456789abcdef.Device.00000000000000" + std::to_string(10 + n) + ".plan"; };
+  for (int n = 0; n < 4; ++n) Plan(name(n), 1000 * (n % 2 == 0 ? n + 1 : 9 - n));
+  Plan("0123456789abcdef.Device.plan", 0);                         // of an earlier version: it had one a device
+  Plan("0123456789abcdef.Device-2.0000000000000010.plan", 0);      // for another device
+  Plan("1123456789abcdef.Device.0000000000000010.plan", 0);        // another program's
+  Plan("0123456789abcdef.Device.0000000000000010.plan.tmp-1", 0);  // being written
+  fs::create_directory(Path(name(7)));
+  EXPECT_EQ(KeptPlans(shelf), (std::vector<std::string>{Path(name(0)), Path(name(2)), Path(name(3)), Path(name(1))}));
+  NotePlanUsed(Path(name(1)));
+  EXPECT_EQ(KeptPlans(shelf).front(), Path(name(1)));
+}
+
+// Programs that never do the same twice leave a plan each run.
+TEST_F(PlanCacheTest, AProgramHasOnlySoManyPlans) {
+  const PlanShelf shelf{.folder = folder_, .stem = "0123456789abcdef.Device.", .cache_bytes = 1};
+  constexpr int kMore = 5;
+  for (int n = 0; n < static_cast<int>(kMostPlansOfAProgram) + kMore; ++n) {
+    const std::string path = PlanPath(shelf, static_cast<std::uint64_t>(n) + 1);
+    Plan(path.substr(folder_.size() + 1), 100000 - 100 * n);
+  }
+  for (int n = 0; n < 3; ++n) Plan(PlanName(n), 1000000);  // older, but each is a program's only one
+  EXPECT_EQ(TrimPlanCache(folder_, 1 << 20), 1000u * kMore);
+  EXPECT_EQ(KeptPlans(shelf).size(), kMostPlansOfAProgram);
+  EXPECT_FALSE(fs::exists(PlanPath(shelf, kMore)));
+  EXPECT_TRUE(fs::exists(PlanPath(shelf, kMore + 1)));
+  EXPECT_TRUE(fs::exists(Path(PlanName(0))));
+}
+
+// In containers every process may have the same number, and the remains of the one before lie there.
+TEST_F(PlanCacheTest, RemainsAreInNobodysWay) {
+  const std::string path = Path(PlanName(0));
+  for (int n = 0; n < 50; ++n)
+    File(PlanName(0) + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(n), "", 60);
+  const auto error = KeepPlan(path, {}, 1000000);
+  EXPECT_FALSE(error) << error->Text();
+}
+
 // Two threads in the place of two processes: one writes the same old plan again and again, the other trims. A plan that
 // was just written is always there.
 TEST_F(PlanCacheTest, WhatAnotherHasJustWrittenStays) {
@@ -127,14 +166,16 @@ TEST_F(PlanCacheTest, WhatAnotherHasJustWrittenStays) {
   EXPECT_EQ(missing, 0);
 }
 
-TEST(PlanPath, IsTheFileNamedOrOneOfTheCache) {
+TEST(PlanShelf, IsTheFileNamedOrOneFolderForAllThatAProgramDoes) {
   Settings settings;
   settings.plan_cache.directory = "/cache";
-  EXPECT_EQ(PlanPath(settings, 0xab, "A b", 0), "/cache/00000000000000ab.A-b.plan");
-  EXPECT_EQ(PlanPath(settings, 0xab, "A b", 3), "/cache/00000000000000ab.A-b.plan.device3");
-  EXPECT_EQ(PlanPath(settings, 0, "A b", 0), "");
+  const PlanShelf shelf = ShelfOf(settings, 0xab, "A b", 3);
+  EXPECT_EQ(PlanPath(shelf, 0xc0), "/cache/00000000000000ab.A-b.00000000000000c0.plan");
+  EXPECT_EQ(PlanPath(ShelfOf(settings, 0xab, "A b", 0), 0xc0), PlanPath(shelf, 0xc0)) << "whichever device it is";
+  EXPECT_TRUE(ShelfOf(settings, 0, "A b", 0).empty());
   settings.plan.text = "/my.plan";
-  EXPECT_EQ(PlanPath(settings, 0, "A b", 1), "/my.plan.device1");
+  EXPECT_EQ(PlanPath(ShelfOf(settings, 0xab, "A b", 0), 1), "/my.plan");
+  EXPECT_EQ(PlanPath(ShelfOf(settings, 0xab, "A b", 1), 2), "/my.plan.device1");
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST_F(PlanKinds, AKnownBatchSizeIsPlannedFromItsFirstIterationOn) {
 // training.
 TEST_F(PlanKinds, AShortLoopDoesNotTakeTheKeptPlansPlace) {
   const std::string path = testing::TempDir() + "stalloc_plan_kinds_" + std::to_string(::getpid());
-  TrainingLoop loop(device_, api_, {}, path);
+  TrainingLoop loop(device_, api_, {}, {.file = path});
   ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
   loop.Repeat(12'000);
   const std::uint64_t planned = loop.memory().Counters().planned_requests;

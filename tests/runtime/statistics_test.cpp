@@ -130,9 +130,10 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
   EXPECT_TRUE(json["after_warm_up"].is_null());
 
   device.limit_bytes = 123;
-  device.kept_plan = DeviceService::KeptPlan::kUsed;
   device.plan = {.state = PlanStatus::State::kSettled,
-                 .from_kept = true,
+                 .kept = PlanStatus::Kept::kUsed,
+                 .file = "/cache/a.plan",
+                 .shared = true,
                  .method = "runs",
                  .period = 200,
                  .requests = 100,
@@ -146,7 +147,7 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
   json = nlohmann::json::parse(StatisticsJson(statistics))["devices"][0];
   EXPECT_EQ(json["limit_bytes"], 123);
   EXPECT_EQ(json["plan"], nlohmann::json::parse(R"({"state": "settled", "reason": null, "kept": "used",
-      "method": "runs", "period": 200, "requests": 100, "planned_requests": 99, "choices": 5,
+      "file": "/cache/a.plan", "shared": true, "method": "runs", "period": 200, "requests": 100, "planned_requests": 99, "choices": 5,
       "pressure_switches": 2})"));
   ASSERT_EQ(json["last_iterations"].size(), 5U);
   EXPECT_EQ(json["last_iterations"][4], nlohmann::json::parse(R"({"number": 6, "requests": 100,

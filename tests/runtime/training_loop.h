@@ -24,14 +24,15 @@ inline constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 class TrainingLoop {
  public:
-  TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy, const std::string& plan_path = "")
+  TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy, const PlanShelf& shelf = {})
       : device_(device), memory_(api, 0, 0, policy) {
     EXPECT_EQ(memory_.Initialise(), CUDA_SUCCESS);
     Learner::Options options;
     options.deadline_ms = 20;
     options.kept_deadline_ms = 20;
-    options.plan_path = plan_path;
+    options.shelf = shelf;
     learner_ = std::make_unique<Learner>(memory_, options);
+    learner_->StartFromKept();
     for (int i = 0; i < 4; ++i) Make(40 * kMebibyte, 100 + i);
   }
 

@@ -49,7 +49,8 @@ struct PlannedRequest {
 struct Plan {
   std::uint64_t program = 0;             // fingerprint of the executable and its modules; 0: unknown
   std::string device;                    // device name, as the driver reports it
-  std::uint32_t device_ordinal = 0;
+  std::uint32_t device_ordinal = 0;      // on which it was made
+  std::int32_t rank = -1;                // of the process that made it; -1: it had none
   Time period = 0;                       // events (allocations and frees) in one iteration
   Bytes lower_bound_bytes = 0;           // peak of live bytes, persistent blocks included
   Bytes height_bytes = 0;                // bytes of the base range that the plan reaches up to

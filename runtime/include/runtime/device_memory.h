@@ -230,6 +230,20 @@ class DeviceMemory {
   bool Install(std::shared_ptr<PlanInForce> plan, When when);
   bool awaiting_iteration() const;
 
+  // Before the first request: puts the first of these plans in force, which earlier runs have kept. Where there are
+  // several, the program's first requests tell which of them is its own: see device_memory_candidates.cpp.
+  void StartFrom(std::vector<std::shared_ptr<PlanInForce>> plans);
+  // Which of them is in force, and whether that is beyond doubt. nullopt: it is over, or there was none.
+  struct Choice {
+    std::size_t candidate = 0;
+    bool settled = false;
+    std::uint64_t requests = 0;  // so far
+    std::uint64_t unknown = 0;   // of these, to that plan
+  };
+  std::optional<Choice> choice() const;
+  // The one in force stays, the others go.
+  void EndChoice();
+
   // Plans of other kinds of iteration (an evaluation, another batch size) are kept, a few of them, and take over again
   // by themselves once the program does what they know and the plan in force does not: see device_memory_kinds.cpp.
   // The plan in force, if there is one, is kept when another takes over.
@@ -312,11 +326,14 @@ class DeviceMemory {
   Proposal FromPlan(Asked* asked);
   Proposal FromPlanInForce(Asked* asked);
   Proposal FromSlot(std::int32_t index, Asked* asked);
+  Proposal FromPersistent(BlockPlace* place) noexcept;
+  Proposal FromCandidates(Asked* asked);
+  std::vector<std::shared_ptr<PlanInForce>> TakeCandidates();
   std::int32_t FollowOtherKinds(std::int32_t index, const Asked& asked);
   void PutAside(std::shared_ptr<PlanInForce> plan);
   bool TakeRoom(const Proposal& proposal, const Asked& asked, Claim* claim);
   Refusal TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim);
-  BlockPlace* PersistentPlace(const Asked& asked);
+  static BlockPlace* PersistentPlace(PlanInForce& plan, const Asked& asked);
   Refusal TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim);
   bool TakeWhole(Run run, StreamIndex stream) noexcept;
   std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
@@ -409,6 +426,15 @@ class DeviceMemory {
   std::vector<OtherKind> other_kinds_;  // in the order in which they were last in force
   std::uint32_t astray_ = 0;            // falls with what the plan in force knows and rises with what it does not
   std::uint32_t without_plan_ = 0;      // requests followed while there was no plan in force
+  struct Candidate {
+    std::shared_ptr<PlanInForce> plan;
+    bool was_in_force = false;
+    std::uint32_t unknown = 0;            // requests that it did not know
+    BlockPlace* persistent = nullptr;     // of the request at hand: its place among what stays ...
+    std::int32_t index = Matcher::kNone;  // ... or which of the iteration's it is
+  };
+  std::vector<Candidate> candidates_;  // while one of them is in force and it is open which stays there
+  std::size_t chosen_ = 0;             // of them, the one in force
   std::atomic<bool> observing_{false};
   std::atomic<std::uint64_t> refused_bytes_{0};
   Recorder* recorder_ = nullptr;

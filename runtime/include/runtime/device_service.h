@@ -27,9 +27,6 @@ class DeviceService {
   const DeviceMemory& memory() const { return *memory_; }
   Learner& learner() { return *learner_; }
   const Learner& learner() const { return *learner_; }
-  // What became of the plan that an earlier run had kept.
-  enum class KeptPlan : std::uint8_t { kNotLookedFor, kNone, kUsed, kRefused };
-  KeptPlan kept_plan() const { return kept_plan_; }
   OutOfMemoryReporter& out_of_memory() { return out_of_memory_; }
   // The context in which the runtime makes its own calls.
   CUcontext context() const { return context_.load(std::memory_order_relaxed); }
@@ -44,7 +41,6 @@ class DeviceService {
 
   CUdevice device_ = 0;
   std::atomic<CUcontext> context_{nullptr};
-  KeptPlan kept_plan_ = KeptPlan::kNotLookedFor;
   std::string name_;
   std::optional<std::uint64_t> limit_bytes_;
   OutOfMemoryReporter out_of_memory_;

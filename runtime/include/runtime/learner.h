@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
 #include "runtime/device_memory.h"
 #include "runtime/plan_choice.h"
+#include "runtime/plan_keeper.h"
 #include "runtime/plan_maker.h"
 #include "runtime/plan_status.h"
 #include "runtime/recurrence.h"
@@ -28,19 +28,19 @@ class Learner {
  public:
   struct Options {
     bool planning = true;
-    int deadline_ms = 40;                // for this run's plan, which the next iteration waits for
-    int kept_deadline_ms = 500;          // for the next run's
-    std::uint64_t program = 0;           // fingerprint, written into kept plans
-    std::string plan_path;               // where the plan is kept; empty: nowhere
-    std::uint64_t plan_cache_bytes = 0;  // of the plan cache, if that is where it is kept; otherwise 0
+    int deadline_ms = 40;        // for this run's plan, which the next iteration waits for
+    int kept_deadline_ms = 500;  // for the next run's
+    std::uint64_t program = 0;   // fingerprint, written into kept plans
+    PlanShelf shelf;             // where plans are kept
     std::string device_name;
+    std::optional<int> rank;  // of this process
   };
 
   Learner(DeviceMemory& memory, Options options);
 
-  // Starts from a kept plan, before the first request. A plan made for another program or device is refused with a
-  // reason and nothing changes.
-  std::optional<std::string> StartFrom(const planner::Plan& plan);
+  // Starts from the plans that are kept for such a program, before the first request. Those made for another program or
+  // device, and files that cannot be read, are left aside with a line in the log.
+  void StartFromKept();
 
   // Looks at what has been seen since the last call; may plan. Returns true if a plan was put in force.
   bool Step(PlanChooser::Clock::time_point now = PlanChooser::Clock::now());
@@ -67,6 +67,11 @@ class Learner {
   void Settle();
   void NoteReturn();
   void LookAtMemory(PlanChooser::Clock::time_point now);
+  void FollowChoice();
+  void TellOfKept();
+  void GiveUpKept();
+  void Keep(const Pattern& pattern);
+  bool Dissolving(const Pattern& pattern, const planner::Plan& outline) const;
   void LeaveAlone(PlanStatus::Reason reason);
   void Check(PlanChooser::Clock::time_point now);
   void BeginTrial(std::int64_t period, std::uint64_t requests);
@@ -83,6 +88,7 @@ class Learner {
 
   DeviceMemory& memory_;
   const Options options_;
+  PlanKeeper keeper_;
   std::optional<IterationFinder> finder_;
   std::vector<DeviceMemory::Seen> batch_;
   std::vector<Observation> observations_;
@@ -105,6 +111,16 @@ class Learner {
   PlanChooser chooser_;
   std::uint64_t told_choices_ = 0;
   std::uint64_t returns_seen_ = 0;
+  // A plan of an earlier run, while it is open which of them is this process's.
+  struct Candidate {
+    std::string path;
+    std::int32_t rank = -1;
+    std::int64_t period = 0;
+    std::uint64_t requests = 0;
+    std::uint64_t planned_requests = 0;
+  };
+  std::vector<Candidate> candidates_;
+  std::size_t chosen_ = 0;        // of them
   std::int64_t kept_period_ = 0;  // the longest of a plan that did well: a shorter kind is not what the next run needs
   mutable std::mutex status_mutex_;
   PlanStatus status_;

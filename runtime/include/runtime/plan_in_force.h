@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "runtime/free_space.h"
@@ -45,13 +44,20 @@ struct PlanInForce {
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.
   struct Persistent {
-    std::vector<std::pair<std::uint32_t, BlockPlace>> places;  // by occurrence since the program's start, ascending
+    struct Known {
+      std::uint32_t occurrence = 0;  // since the program's start
+      BlockPlace place;
+      std::uint32_t number = 0;  // among all that the program makes once, in the order in which it does
+    };
+    std::vector<Known> places;  // by occurrence, ascending
     std::size_t next = 0;
     std::uint32_t requests = 0;  // of this call site and size so far
   };
   std::unordered_map<std::uint64_t, Persistent> persistent;
   // Still to come. While there are any, every request's call site is taken.
   std::atomic<std::size_t> persistent_left{0};
+  std::uint32_t persistent_came = 0;
+  std::uint32_t persistent_reached = 0;  // 1 + the highest number that came: so many would have, in the plan's order
   // What the plan holds in all. Slots may be mapped up to here, or up to the peak of live bytes; beyond that a request
   // whose slot's pages do not exist is served from what there is.
   std::uint64_t budget_bytes = 0;

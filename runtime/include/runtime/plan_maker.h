@@ -32,8 +32,10 @@ std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<
 MadePlan MakePlan(const PlanRequest& request);
 
 // The same iteration from an empty device, for the next run: what the program makes once and keeps at the bottom, side
-// by side in the order in which it is asked for, and the iteration above.
-planner::Plan MakeKeptPlan(const PlanRequest& request);
+// by side in the order in which it is asked for, and the iteration above. First what it is a plan of, in which the
+// iteration's requests have no slots yet; then the search for these, which takes until the request's deadline.
+planner::Plan OutlineOf(const PlanRequest& request);
+void FindSlots(const PlanRequest& request, planner::Plan* outline);
 
 // A kept plan as the serving path uses it.
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan);

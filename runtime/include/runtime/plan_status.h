@@ -19,7 +19,11 @@ struct PlanStatus {
 
   State state = State::kWatching;
   Reason reason = Reason::kNone;  // why there is no plan, as far as is known
-  bool from_kept = false;         // the process began with a kept plan
+  // What became of the plans of earlier runs: not looked for, none there, one used from the first request on, none fit.
+  enum class Kept : std::uint8_t { kNotLookedFor, kNone, kUsed, kRefused };
+  Kept kept = Kept::kNotLookedFor;
+  std::string file{};   // where the plan is kept that this process started from, made or shares; empty: nowhere
+  bool shared = false;  // another rank made that
   // Of the newest plan, if there has been one:
   std::string method{};                // how its slots were found
   std::int64_t period = 0;             // of an iteration, in requests and frees

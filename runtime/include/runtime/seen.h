@@ -25,6 +25,7 @@ class SeenBlocks {
     ViewIndex view = kNoView;
     StreamIndex stream = kNoStream;
     std::uint32_t occurrence = 0;  // how many of its call site and size came before, since the program's start
+    std::int64_t made_at = 0;      // when it was allocated
     Fence freed{};                 // its place in the order of the stream on which it was freed; kNoStream: in none
     std::int64_t freed_at = -1;    // when; -1: it was not
   };
@@ -33,6 +34,8 @@ class SeenBlocks {
   void Add(std::uint64_t number, Block block);
   void Free(std::uint64_t number, Fence freed, std::int64_t at);
   const Block* Find(std::uint64_t number) const;
+  // The bytes of blocks from before `number` that were freed at `at` or later.
+  std::uint64_t BytesFreedSince(std::uint64_t number, std::int64_t at) const;
   // Drops what was allocated before `number` and is not among the live ones given.
   void Forget(std::uint64_t before, const std::vector<DeviceMemory::LiveBlock>& live);
 
