@@ -103,7 +103,9 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const
   }
   const bool planned = proposal.place != nullptr && refusal == Refusal::kNone;
   if (proposal.is_slot && !planned) ++counters_.slot_busy;
-  if (planned || TakeRoom(proposal, asked, &claim) || TakeExisting(asked.granules, asked.who.effective, &claim)) {
+  const bool stays = proposal.place != nullptr && !proposal.is_slot;
+  if (planned || (stays && TakeHighest(asked, &claim)) || TakeRoom(proposal, asked, &claim) ||
+      TakeExisting(asked.granules, asked.who.effective, &claim)) {
     if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
     lock.unlock();
     if (context != nullptr) context->Enter();

@@ -266,6 +266,21 @@ bool DeviceMemory::TakeRoom(const Proposal& proposal, const Asked& asked, Claim*
   return false;
 }
 
+// The highest room that exists: for a block that will stay, but not in its place. Slots are packed from below, so that
+// few lie there, and those only when most is live.
+bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
+  Run highest{};
+  space_->VisitRuns(
+      [&](Run, Fence fence) { return search_->Usable(asked.who.effective, fence, MemorySearch::Waits::kNo); },
+      [&](Run run) {
+        if (run.length() >= asked.granules) highest = run;
+      });
+  if (highest.length() == 0) return false;
+  highest.begin = highest.end - asked.granules;
+  Take({.kind = Found::Kind::kRun, .run = highest}, asked.granules, asked.who.effective, claim);
+  return true;
+}
+
 // Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came
 // before it. nullptr: the request is no such block.
 BlockPlace* DeviceMemory::PersistentPlace(PlanInForce& plan, const Asked& asked) {

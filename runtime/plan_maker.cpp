@@ -223,6 +223,17 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   for (auto& [key, known] : in_force->persistent)
     std::sort(known.places.begin(), known.places.end(),
               [](const auto& a, const auto& b) { return a.occurrence < b.occurrence; });
+  // What lives on from one iteration into the next takes turns in the places of its like.
+  in_force->rooms.resize(plan.iteration.size());
+  for (std::size_t i = 0; i < plan.iteration.size(); ++i) {
+    const planner::PlannedRequest& planned = plan.iteration[i];
+    if (in_force->slots[i].kind != BlockPlace::Kind::kNone || planned.size_bytes == 0) continue;
+    for (const planner::PlannedRequest& kept : plan.persistent) {
+      if (kept.call_site != planned.call_site || kept.size_bytes != planned.size_bytes) continue;
+      const Granule begin = PlaceOf(kept.slot).begin;
+      in_force->rooms[i].push_back({begin, begin + GranulesOf(kept.size_bytes)});
+    }
+  }
   in_force->persistent_left = plan.persistent.size();
   in_force->budget_bytes = plan.page_count * kPageBytes;
   for (std::size_t i = 0; i < plan.iteration.size(); ++i)

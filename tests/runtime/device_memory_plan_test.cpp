@@ -209,5 +209,24 @@ TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere)
   EXPECT_EQ(memory->Counters().peak_reserved_bytes, 8 * kMiB);
 }
 
+//  page 0     1     2     3     4     5     6     7
+//       [ taken  ]                        [ stays   ]    not at the bottom of what is free, where slots are many
+TEST_F(DeviceMemoryTest, ABlockThatStaysButNotInItsPlaceLiesAsHighAsCanBe) {
+  auto memory = Make();
+  const auto early = memory->Allocate(16 * kMiB, On(0), 0);
+  ASSERT_EQ(memory->Free(early.address, On(0)), CUDA_SUCCESS);
+  const auto taken = memory->Allocate(3 * kMiB, On(0), 0);
+  ASSERT_EQ(taken.address, early.address);
+  auto plan = PlanOf({512}, 3);
+  BlockPlace bottom;
+  bottom.kind = BlockPlace::Kind::kRun;
+  plan->persistent[PlanInForce::PersistentKey(7, 4 * kMiB)].places = {{0, bottom, 0}};
+  plan->persistent_left = 1;
+  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  const auto stays = memory->Allocate(4 * kMiB, On(0), 7);
+  EXPECT_FALSE(stays.planned);
+  EXPECT_EQ(stays.address, early.address + 12 * kMiB);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

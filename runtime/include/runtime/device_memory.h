@@ -331,6 +331,7 @@ class DeviceMemory {
   std::vector<std::shared_ptr<PlanInForce>> TakeCandidates();
   std::int32_t FollowOtherKinds(std::int32_t index, const Asked& asked);
   void PutAside(std::shared_ptr<PlanInForce> plan);
+  bool TakeHighest(const Asked& asked, Claim* claim);
   bool TakeRoom(const Proposal& proposal, const Asked& asked, Claim* claim);
   Refusal TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim);
   static BlockPlace* PersistentPlace(PlanInForce& plan, const Asked& asked);
