@@ -74,6 +74,7 @@ flatbuffers::Offset<Requests> EncodeRequests(flatbuffers::FlatBufferBuilder& bui
     if (!pages.IsNull()) table.add_pages(pages);
     table.add_waits(request.waits);
     table.add_waited_for(request.waited_for);
+    table.add_scales(request.scales);
     encoded.push_back(table.Finish());
   }
   return builder.CreateVector(encoded);
@@ -102,6 +103,7 @@ class Decoder {
       if (table->pages() != nullptr) request.slot.pages.assign(table->pages()->begin(), table->pages()->end());
       request.waits = table->waits();
       request.waited_for = table->waited_for();
+      request.scales = table->scales();
       const std::string place = std::string("field ") + field + '[' + std::to_string(i) + ']';
       if (kind > static_cast<std::uint8_t>(Slot::Kind::kPaged)) return Bad(place + ".slot_kind", "unknown kind");
       if (request.slot.kind != Slot::Kind::kNone) {

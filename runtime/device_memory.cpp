@@ -175,6 +175,8 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   c.peak_live_bytes = std::max(c.peak_live_bytes, c.live_bytes);
   c.used_high_bytes = std::max(c.used_high_bytes, c.used_bytes);
   ++(planned ? c.planned_requests : c.online_requests);
+  if (asked.scaled >= 0 && !planned) [[unlikely]]
+    NoteServedOnline(asked, address, view);
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (observing_.load(std::memory_order_relaxed))
     Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, 0);

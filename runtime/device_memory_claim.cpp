@@ -234,6 +234,7 @@ DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) 
   asked->waited_for = order.waited_for;
   if (!trusted) return {};
   if (!plan_->HasSlot(index)) return {.may_wait = MayWait(), .rooms = plan_->RoomsOf(index)};
+  if (!plan_->scaled.empty() && !HasRoom(at, asked)) return {};
   // What was done before left memory in an order of its own, which the plan does not know. A wait sets that right once;
   // a request served elsewhere would lie where others are to, and they where others are.
   return {.place = &plan_->slots[at], .may_wait = (order.waits || taking_over) && MayWait(), .is_slot = true};

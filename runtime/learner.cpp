@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "recurrence_period.h"
 #include "runtime/log.h"
+#include "runtime/plan_renewal.h"
 
 namespace stalloc::runtime {
 
@@ -38,6 +40,12 @@ constexpr std::uint64_t kPatience = std::uint64_t{1} << 18;
 // The same once so many iterations were found that cannot be planned, or were in vain.
 constexpr int kUnplannable = 4;
 
+std::uint64_t RoomOf(const Pattern& pattern) {
+  std::uint64_t bytes = 0;
+  for (const PatternRequest& request : pattern.requests) bytes += request.scales ? request.size_bytes : 0;
+  return bytes;
+}
+
 }  // namespace
 
 Learner::Learner(DeviceMemory& memory, Options options)
@@ -56,9 +64,10 @@ bool Learner::Step(PlanChooser::Clock::time_point now) {
   if (!options_.planning) return false;
   FollowChoice();
   NoteReturn();
-  if (memory_.observing()) return Watch();
+  const bool renewed = Renew();
+  if (memory_.observing()) return Watch() || renewed;
   Check(now);
-  return false;
+  return renewed;
 }
 
 bool Learner::Watch() {
@@ -113,10 +122,22 @@ bool Learner::Watch() {
       LeaveAlone(unplannable_found_ != 0 ? PlanStatus::Reason::kIterationsDiffer : PlanStatus::Reason::kNoIteration);
     return false;
   }
+  return GivesWayTo(*pattern) && Adopt(*pattern);
+}
+
+// Whether the plan in force, if there is one, should be replaced by one for `pattern`.
+bool Learner::GivesWayTo(const Pattern& pattern) const {
+  if (pattern_requests_ == 0) return true;
+  if (const std::optional<DeviceMemory::Scaled> scaled = memory_.ScaledPlan()) {
+    // Its first iterations may have been larger still, or be larger than those of the run before. What has less room is
+    // the same program in small iterations.
+    const Pattern& planned = scaled->plan->task->pattern;
+    if (!recurrence::SameLength(pattern.requests.size(), planned.requests.size())) return known_share_ < kKnown;
+    return RoomOf(pattern) > RoomOf(planned) || known_share_ < kWorthwhile;
+  }
   // What repeats first is often a part of the iteration (a layer, a micro-batch): a longer period that repeats too is
   // nearer the truth. A plan that does well gives way to nothing else.
-  if (pattern_requests_ != 0 && pattern->period <= period_ + period_ / 50 && doing_well_) return false;
-  return Adopt(*pattern);
+  return pattern.period > period_ + period_ / 50 || !doing_well_;
 }
 
 // Looks at the plan in force once a window is full. Returns true if watching has ended.
@@ -126,8 +147,8 @@ bool Learner::Judge() {
   BeginWindow();
   ++windows_;
   const auto requests = static_cast<double>(window.requests);
-  doing_well_ =
-      static_cast<double>(window.matched) >= kKnown * requests && static_cast<double>(window.busy) <= kBusy * requests;
+  known_share_ = static_cast<double>(window.matched) / requests;
+  doing_well_ = known_share_ >= kKnown && static_cast<double>(window.busy) <= kBusy * requests;
   good_windows_ = doing_well_ ? good_windows_ + 1 : 0;
   hopeless_windows_ = static_cast<double>(window.planned) < kHopeless * requests ? hopeless_windows_ + 1 : 0;
   if (good_windows_ >= kGoodWindows) {
@@ -161,9 +182,12 @@ void Learner::Settle() {
   // What was seen of the plan at work says what others could be in its place.
   if (doing_well_) {
     kept_period_ = std::max(kept_period_, period_);
-    const std::optional<Pattern> pattern = finder_->Find();
-    if (pattern && Credible(*pattern) && Plannable(*pattern))
+    if (const std::optional<DeviceMemory::Scaled> scaled = memory_.ScaledPlan()) {
+      chooser_.Begin(TaskOf(*scaled, memory_));
+    } else if (const std::optional<Pattern> pattern = finder_->Find();
+               pattern && Credible(*pattern) && Plannable(*pattern)) {
       chooser_.Begin(TaskOf({*pattern, blocks_, order_, memory_}));
+    }
   }
   memory_.SetObserving(false);
   BeginWindow();
@@ -190,14 +214,10 @@ bool Learner::Credible(const Pattern& pattern) const {
   return !pattern.requests.empty() && persisting <= pattern.requests.size() / 20;
 }
 
-// Planning pays where iterations repeat. Where many sizes change from one to the next (experts, sequence lengths), the
+// Planning pays where iterations repeat. Where many sizes change from one to the next without a largest (experts), the
 // blocks that come as they may are in the way of those that have a slot, and the search for each one's place in the
 // pattern costs more than serving it; online memory holds such programs as close to their peak.
-bool Learner::Plannable(const Pattern& pattern) const {
-  std::size_t varying = 0;
-  for (const PatternRequest& request : pattern.requests) varying += request.size_varies ? 1 : 0;
-  return varying <= pattern.requests.size() / 20;
-}
+bool Learner::Plannable(const Pattern& pattern) const { return !recurrence::VariesWidely(pattern); }
 
 bool Learner::Adopt(const Pattern& pattern) {
   const PlanRequest request{pattern, blocks_, order_, memory_, options_.deadline_ms};
@@ -225,10 +245,29 @@ bool Learner::Adopt(const Pattern& pattern) {
   return true;
 }
 
+// Sizes scale, and have become larger than the plan in force has room for.
+bool Learner::Renew() {
+  const std::optional<DeviceMemory::Scaled> outgrown = memory_.TakeOutgrown();
+  if (!outgrown) return false;
+  PlanningTask task = TaskOf(*outgrown, memory_);
+  MakeRoom(*outgrown, memory_, &task);
+  if (!IsNeeded(task, memory_)) return false;
+  const MadePlan made = MakePlan(task, options_.deadline_ms);
+  made.in_force->renewals = made.in_force->patience_until = outgrown->plan->renewals;
+  if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) return false;
+  chooser_.Forget();
+  Tell([&](PlanStatus& status) { status.method = made.method; });
+  LogInfo("device " + std::to_string(memory_.ordinal()) + ": sizes have grown: " + made.report);
+  // The order between streams is known of what was watched alone.
+  if (task.pattern.period >= kept_period_ && task.pages.problem.streams <= 1) Keep(task.pattern);
+  return true;
+}
+
 void Learner::BeginTrial(std::int64_t period, std::uint64_t requests) {
   period_ = period;
   pattern_requests_ = requests;
   doing_well_ = true;  // until a window says otherwise
+  known_share_ = 1;
   windows_ = 0;
   good_windows_ = 0;
   hopeless_windows_ = 0;

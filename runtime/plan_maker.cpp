@@ -19,18 +19,54 @@ Granule PageAfter(Granule at) { return (at + kPageGranules - 1) / kPageGranules 
 
 bool HasUnplanned(const Pattern& pattern) {
   return std::any_of(pattern.requests.begin(), pattern.requests.end(),
-                     [](const PatternRequest& r) { return r.size_varies; });
+                     [](const PatternRequest& r) { return r.size_varies && !r.scales; });
+}
+
+bool Scales(const Pattern& pattern) {
+  return std::any_of(pattern.requests.begin(), pattern.requests.end(),
+                     [](const PatternRequest& r) { return r.scales; });
 }
 
 planner::PlannedRequest PlannedOf(const PatternRequest& r) {
   planner::PlannedRequest planned;
   planned.call_site = r.call_site;
-  planned.size_bytes = r.size_varies ? 0 : r.size_bytes;
+  planned.size_bytes = r.size_varies && !r.scales ? 0 : r.size_bytes;
+  planned.scales = r.scales;
   planned.occurrence = r.occurrence;
   planned.stream = r.stream;
   planned.begin = r.begin;
   planned.end = r.end;
   return planned;
+}
+
+Pattern PatternOf(const planner::Plan& plan) {
+  Pattern pattern;
+  pattern.period = plan.period;
+  for (const planner::PlannedRequest& planned : plan.iteration) {
+    PatternRequest r;
+    r.call_site = planned.call_site;
+    r.size_bytes = planned.size_bytes;
+    r.occurrence = planned.occurrence;
+    r.stream = planned.stream;
+    r.begin = planned.begin;
+    r.end = planned.end;
+    r.scales = planned.scales;
+    r.size_varies = planned.size_bytes == 0 || r.scales;
+    r.persists = planned.slot.kind == planner::Slot::Kind::kNone;
+    pattern.requests.push_back(r);
+  }
+  return pattern;
+}
+
+// What a kept plan was made from, but for the order between streams, which it does not say: what a plan with more room
+// would have wrong there is found when its slots are asked for.
+std::shared_ptr<const PlanningTask> TaskFrom(const Pattern& pattern, const std::vector<SlotOrder>& order) {
+  auto task = std::make_shared<PlanningTask>();
+  task->pattern = pattern;
+  task->pages.problem = ProblemOf(pattern, &task->members);
+  if (std::any_of(order.begin(), order.end(), [](const SlotOrder& o) { return o.waits || o.waited_for; }))
+    for (const std::size_t member : task->members) task->order.push_back(order[member]);
+  return task;
 }
 
 // Notes the pages in which `place`, of a block of `granules`, lies.
@@ -91,12 +127,17 @@ std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<
   plan->period = task.pattern.period;
   plan->slots.resize(task.pattern.requests.size());
   if (!order.empty()) plan->order.resize(task.pattern.requests.size());
+  if (Scales(task.pattern)) {
+    plan->scaled.resize(task.pattern.requests.size());
+    plan->task = std::make_shared<PlanningTask>(task);
+  }
   Granule top = 0;
   for (std::size_t k = 0; k < task.members.size(); ++k) {
     const Granule granules = GranulesOf(task.pages.problem.requests[k].size_bytes);
     BlockPlace& slot = plan->slots[task.members[k]];
     slot = PlaceOf(slots[k]);
     if (!order.empty()) plan->order[task.members[k]] = order[k];
+    if (!plan->scaled.empty()) plan->scaled[task.members[k]].room = granules;
     if (slot.kind == BlockPlace::Kind::kRun) top = std::max(top, slot.begin + granules);
     TouchPages(slot, granules, &plan->touched);
   }
@@ -106,12 +147,13 @@ std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<
   return plan;
 }
 
-MadePlan MakePlan(const PlanRequest& request) {
-  const PlanningTask task = TaskOf(request);
+MadePlan MakePlan(const PlanRequest& request) { return MakePlan(TaskOf(request), request.deadline_ms); }
+
+MadePlan MakePlan(const PlanningTask& task, int deadline_ms) {
   planner::PageProblem problem = task.pages;
   if (!task.all_observed) problem.incumbent.clear();
   if (task.all_observed) problem.most_handles = problem.held_pages;
-  const planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(request.deadline_ms));
+  const planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(deadline_ms));
   const bool incumbent_fits = task.all_observed && !planner::FindSlotViolation(problem.problem, problem.incumbent);
   MadePlan made;
   made.report = "iteration of " + std::to_string(task.pattern.requests.size()) + " requests, " +
@@ -194,20 +236,15 @@ void FindSlots(const PlanRequest& request, planner::Plan* outline) {
 
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   auto in_force = std::make_shared<PlanInForce>();
-  Pattern pattern;
-  in_force->period = pattern.period = plan.period;
+  const Pattern pattern = PatternOf(plan);
+  in_force->period = plan.period;
   for (const planner::PlannedRequest& planned : plan.iteration) {
-    PatternRequest r;
-    r.call_site = planned.call_site;
-    r.size_bytes = planned.size_bytes;
-    r.occurrence = planned.occurrence;
-    r.stream = planned.stream;
-    r.begin = planned.begin;
-    r.end = planned.end;
-    r.size_varies = planned.size_bytes == 0;
-    pattern.requests.push_back(r);
     in_force->slots.push_back(PlaceOf(planned.slot));
     in_force->order.push_back({planned.waits, planned.waited_for});
+  }
+  if (Scales(pattern)) {
+    for (const PatternRequest& r : pattern.requests) in_force->scaled.push_back({.room = GranulesOf(r.size_bytes)});
+    in_force->task = TaskFrom(pattern, in_force->order);
   }
   const bool complete = std::all_of(in_force->slots.begin(), in_force->slots.end(),
                                     [](const BlockPlace& slot) { return slot.kind != BlockPlace::Kind::kNone; });

@@ -14,21 +14,24 @@ using planner::FixedBlock;
 using planner::Problem;
 
 bool Plannable(const PatternRequest& request) {
-  return !request.size_varies && !request.persists && request.size_bytes != 0;
+  return (!request.size_varies || request.scales) && !request.persists && request.size_bytes != 0;
 }
 
 // The places at which the example iteration's blocks were served online: a plan that is known to fit what is held.
-BlockPlace ObservedPlace(const SeenBlocks::Block& block, const DeviceMemory& memory) {
+// kNone if the view that was taken then has no room for `size_bytes`.
+BlockPlace ObservedPlace(const SeenBlocks::Block& block, Bytes size_bytes, const DeviceMemory& memory) {
   BlockPlace place;
   if (block.view == kNoView) {
     place.kind = BlockPlace::Kind::kRun;
     place.begin = block.begin;
     return place;
   }
+  place.pages = memory.PagesOfView(block.view);
+  const std::size_t pages = PagesUnder(block.begin, GranulesOf(size_bytes));
+  if (place.pages.size() < pages) return {};
   place.kind = BlockPlace::Kind::kPages;
   place.begin = block.begin;
-  place.pages = memory.PagesOfView(block.view);
-  place.pages.resize(PagesUnder(place.begin, GranulesOf(block.size_bytes)));  // a view may be longer than its block
+  place.pages.resize(pages);  // a view may be longer than its block
   return place;
 }
 
@@ -106,6 +109,15 @@ std::vector<DeviceMemory::LiveBlock> PersistentBlocks(const Pattern& pattern, co
   return live;
 }
 
+void AddHoles(const DeviceMemory& memory, PlanningTask* task) {
+  task->hole_pages = 0;
+  for (const Run& hole : memory.Holes()) {
+    task->pages.problem.fixed.push_back({Bytes{hole.begin} * kGranuleBytes, Bytes{hole.length()} * kGranuleBytes});
+    task->hole_pages += hole.length() / kPageGranules;
+  }
+  task->pages.held_pages = memory.Counters().reserved_bytes / kPageBytes + task->hole_pages;
+}
+
 PlanningTask TaskOf(const PlanRequest& request) {
   PlanningTask task;
   task.pattern = request.pattern;
@@ -118,15 +130,10 @@ PlanningTask TaskOf(const PlanRequest& request) {
         task.pattern.requests[*which].size_bytes == block.info.size_bytes)
       task.staying.emplace_back(*which, Run{block.place.begin, block.place.begin + GranulesOf(block.info.size_bytes)});
   }
-
-  // Pages that were given back are not asked for again: other pages are held in their place.
-  for (const Run& hole : request.memory.Holes()) {
-    problem.fixed.push_back({Bytes{hole.begin} * kGranuleBytes, Bytes{hole.length()} * kGranuleBytes});
-    task.hole_pages += hole.length() / kPageGranules;
-  }
+  task.pages.problem = std::move(problem);
+  AddHoles(request.memory, &task);
 
   // As it was served: the incumbent, which needs no page and no mapping that is not there already.
-  task.pages.held_pages = request.memory.Counters().reserved_bytes / kPageBytes + task.hole_pages;
   task.all_observed = true;
   for (const std::size_t member : task.members) {
     const SeenBlocks::Block* block = request.seen.Find(task.pattern.requests[member].example_block);
@@ -134,11 +141,10 @@ PlanningTask TaskOf(const PlanRequest& request) {
     if (block == nullptr) {
       task.all_observed = false;
     } else {
-      slot = SlotOf(ObservedPlace(*block, request.memory));
+      slot = SlotOf(ObservedPlace(*block, task.pattern.requests[member].size_bytes, request.memory));
     }
     task.pages.incumbent.push_back(std::move(slot));
   }
-  task.pages.problem = std::move(problem);
   return task;
 }
 

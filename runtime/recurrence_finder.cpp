@@ -25,10 +25,22 @@ struct IterationFinder::State {
   std::uint64_t exact_until = 0;      // requests seen when an exact one was found last
   std::uint64_t last_begin = 0;       // where the iteration found last began, counted from the first request of all
   std::optional<Pattern> last_found;  // and its pattern, if it was not exact: that takes time
+  std::vector<bool> last_varied;      // of its requests: whether their sizes are known to vary
 
   bool Outweighs(const recurrence::Iteration& iteration) const {
     if (last_length == 0) return iteration.run * kShareOfAll >= window.requests().size();
     return iteration.length() * 2 >= last_length || iteration.run >= kShorterRun * last_length;
+  }
+
+  // Where sizes scale the shortest is the iteration: in several of them in a row each would have room for another size.
+  void PreferScaled(const std::vector<recurrence::Iteration>& longest_first) {
+    for (auto iteration = longest_first.rbegin(); iteration != longest_first.rend(); ++iteration) {
+      if (!Outweighs(*iteration)) continue;
+      std::optional<Pattern> scaled = recurrence::ScaledPattern(window.requests(), *iteration);
+      if (!scaled) continue;
+      last_found = std::move(scaled);
+      return;
+    }
   }
 
   const recurrence::Iteration* Choose(const std::vector<recurrence::Iteration>& longest_first) const {
@@ -71,10 +83,14 @@ std::optional<Pattern> IterationFinder::Find() {
     std::vector<bool> varied_before;
     if (state_->last_found && state_->last_begin == dropped + similar->previous &&
         state_->last_length == similar->begin - similar->previous)
-      for (const PatternRequest& request : state_->last_found->requests) varied_before.push_back(request.size_varies);
+      varied_before = std::move(state_->last_varied);
     state_->last_begin = dropped + similar->begin;
     state_->last_length = similar->length();
     state_->last_found = recurrence::MakePattern(requests, *similar, varied_before);
+    state_->last_varied.clear();
+    for (const PatternRequest& request : state_->last_found->requests)
+      state_->last_varied.push_back(request.size_varies);
+    if (recurrence::VariesWidely(*state_->last_found)) state_->PreferScaled(iterations);
   }
   return state_->last_found;
 }

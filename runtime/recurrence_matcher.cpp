@@ -40,6 +40,7 @@ Matcher::Prepared::Prepared(const Pattern& pattern)
       entry.token = UnsizedToken(request.stream, request.call_site);
     else
       entry.token = RepeatToken(request.stream, entry.repeat_distance);
+    scales |= request.scales;
     has_unnamed |= request.size_varies && request.call_site == 0;
     entries.push_back(entry);
     hashes.push_back(entry.token);

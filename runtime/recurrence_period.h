@@ -22,6 +22,7 @@ struct Iteration {
   std::size_t run = 0;  // requests at the window's end that repeat with this period
   bool exact = false;
   std::vector<std::int32_t> pairs;  // Align(the one before, this one), if it is known already
+  std::vector<std::size_t> starts;  // where those that only resemble each other begin, oldest first, this one included
   std::size_t length() const noexcept { return end - begin; }
 };
 
@@ -51,5 +52,12 @@ std::vector<std::int32_t> Align(std::span<const Request> previous, std::span<con
 // size was known to vary.
 Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration,
                     const std::vector<bool>& varied_before = {});
+
+// The pattern of iterations whose sizes scale together, all of them planned for the largest seen; nullopt where they do
+// not, or where that takes more memory than the largest iteration does. See recurrence_scaled.cpp.
+std::optional<Pattern> ScaledPattern(std::span<const Request> requests, const Iteration& iteration);
+
+// Whether so many of the pattern's sizes vary without room for the largest that a plan of the rest is not worth it.
+bool VariesWidely(const Pattern& pattern);
 
 }  // namespace stalloc::runtime::recurrence

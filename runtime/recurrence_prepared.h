@@ -54,6 +54,7 @@ class Matcher::Prepared {
   recurrence::PositionIndex by_token;
   recurrence::PositionIndex by_context;  // by the last of kContext tokens, from one iteration into the next
   bool has_unnamed = false;              // a request's size varies, and its call site is not known
+  bool scales = false;                   // see PatternRequest
   std::uint64_t first_block = 0;
   bool exact = false;
 };

@@ -41,6 +41,7 @@ constexpr std::int32_t kMissingNext = -3;
 constexpr std::int32_t kMissingEnd = -8;  // on top, for leaving out the iteration's last request
 constexpr std::int32_t kBackwards = -12;  // for requests that were skipped before the search began
 constexpr std::int32_t kAnew = -240;
+constexpr std::int32_t kLeftOut = 2;  // places that may be passed over where nothing was wrong so far
 
 constexpr std::uint32_t kPlacesBehind = 96;
 constexpr std::uint32_t kInStepAfter = 4;      // requests that match in a row
@@ -147,8 +148,10 @@ std::int32_t Matcher::FindAnywhere(const Request& request) const noexcept {
   return best;
 }
 
-// Starts following places, `position` being the likeliest.
-void Matcher::BeginSearch(std::int32_t position) noexcept {
+// Starts following places, `position` being the likeliest. Where sizes scale and nothing was wrong so far, the program
+// may have left out the next requests there, say a workspace that only large sizes take; where sizes are fixed, other
+// requests in between are the likelier, and a place given too early is dearer than one request served online.
+void Matcher::BeginSearch(std::int32_t position, bool may_leave_out) noexcept {
   const std::int32_t count = static_cast<std::int32_t>(pattern_->size());
   places_ = static_cast<std::uint32_t>(std::min<std::int32_t>(count + 1, kPlaces));
   base_ = position - static_cast<std::int32_t>(std::min(kPlacesBehind, places_ * 3 / 8));
@@ -156,7 +159,12 @@ void Matcher::BeginSearch(std::int32_t position) noexcept {
   in_a_row_ = 0;
   for (std::uint32_t k = 0; k < places_; ++k) {
     const std::int32_t at = base_ + static_cast<std::int32_t>(k);
-    scores_[k] = at < 0 ? kNoMatch : at == position ? 0 : at < position ? kBackwards - (position - at) / 2 : kAnew;
+    const std::int32_t ahead = at - position;
+    scores_[k] = at < 0                               ? kNoMatch
+                 : ahead == 0                         ? 0
+                 : ahead < 0                          ? kBackwards + ahead / 2
+                 : may_leave_out && ahead <= kLeftOut ? kMissing + (ahead - 1) * kMissingNext
+                                                      : kAnew;
   }
 }
 
@@ -230,7 +238,7 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
     if (pattern_->entries[cursor_].size_varies && pattern_->entries[cursor_].token == token &&
         MatchScore(cursor_, request) > kSomeSize)
       return Take(cursor_, key);
-    BeginSearch(static_cast<std::int32_t>(cursor_));
+    BeginSearch(static_cast<std::int32_t>(cursor_), pattern_->scales);
   }
 
   Remember(token, key);

@@ -153,24 +153,33 @@ bool Closes(std::span<const Request> requests, const Iteration& iteration) {
 std::vector<Iteration> SimilarIterations(std::span<const Request> requests, std::size_t known_length) {
   const std::vector<std::int64_t> levels = PassingBytes(requests);
   std::vector<Iteration> iterations;
-  for (double low_share : kLowShares) {
-    const std::vector<Piece> pieces = Cut(requests, Boundaries(levels, low_share));
-    std::vector<std::uint64_t> kinds;
-    for (const Piece& piece : pieces) kinds.push_back(piece.kind);
-    for (const Period& period : PrimitivePeriods(kinds)) {
-      const std::size_t n = pieces.size(), p = period.length;
-      Iteration iteration;
-      iteration.previous = pieces[n - 2 * p].begin;
-      iteration.begin = pieces[n - p].begin;
-      iteration.end = pieces[n - 1].end;
-      iteration.run = requests.size() - pieces[n - period.run].begin;
-      if (iteration.length() < kLeastRequests) continue;
-      if (requests.size() - iteration.end > 2 * iteration.length()) continue;  // something else has begun
-      if (!Closes(requests, iteration)) continue;
-      // Said once of iterations of this length, it need not be asked again.
-      const bool known = SameLength(iteration.length(), known_length);
-      if (known || (Correspond(requests, iteration) && !HeldFromBefore(requests, pieces, n - 2 * p)))
-        iterations.push_back(iteration);
+  // Near the window's end a boundary may be seen where there is none, for the level leaves out what is not freed yet:
+  // the last piece is left out if nothing is found with it.
+  for (const std::size_t left_out : {0, 1}) {
+    for (double low_share : kLowShares) {
+      std::vector<Piece> pieces = Cut(requests, Boundaries(levels, low_share));
+      if (pieces.size() < left_out) continue;
+      const std::size_t last_length = left_out != 0 ? pieces.back().length() : 0;
+      pieces.resize(pieces.size() - left_out);
+      std::vector<std::uint64_t> kinds;
+      for (const Piece& piece : pieces) kinds.push_back(piece.kind);
+      for (const Period& period : PrimitivePeriods(kinds)) {
+        const std::size_t n = pieces.size(), p = period.length;
+        Iteration iteration;
+        iteration.previous = pieces[n - 2 * p].begin;
+        iteration.begin = pieces[n - p].begin;
+        iteration.end = pieces[n - 1].end;
+        iteration.run = requests.size() - pieces[n - period.run].begin;
+        for (std::size_t k = period.run / p; k > 0; --k) iteration.starts.push_back(pieces[n - k * p].begin);
+        if (iteration.length() < kLeastRequests || iteration.length() < last_length) continue;
+        if (requests.size() - iteration.end > 2 * iteration.length()) continue;  // something else has begun
+        if (!Closes(requests, iteration)) continue;
+        // Said once of iterations of this length, it need not be asked again.
+        const bool known = SameLength(iteration.length(), known_length);
+        if (known || (Correspond(requests, iteration) && !HeldFromBefore(requests, pieces, n - 2 * p)))
+          iterations.push_back(iteration);
+      }
+      if (!iterations.empty()) break;
     }
     if (!iterations.empty()) break;
   }

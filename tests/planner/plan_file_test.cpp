@@ -155,6 +155,7 @@ TEST(PlanFile, AnyPlanComesBack) {
       PlannedRequest request;
       request.waits = *rc::gen::arbitrary<bool>();
       request.waited_for = *rc::gen::arbitrary<bool>();
+      request.scales = *rc::gen::arbitrary<bool>();
       request.call_site = *rc::gen::arbitrary<std::uint64_t>();
       request.size_bytes = *rc::gen::inRange<Bytes>(1, 4 * kPageBytes);
       request.begin = *rc::gen::inRange<Time>(0, 100);

@@ -55,10 +55,7 @@ class TrainingLoop {
     if (at_the_peak) at_the_peak();
     for (const Block& block : kept) Free(block);
     for (const Block& block : again) Free(block);
-    device_.ExecuteAll();
-    planned_ = memory_.Counters().planned_requests - planned;
-    now_ += std::chrono::milliseconds(200);
-    learner_->Step(now_);
+    EndIteration(planned);
   }
 
   // One block, made and freed again and again.
@@ -103,7 +100,7 @@ class TrainingLoop {
   static constexpr std::uint64_t kLayers = 20;
   static constexpr std::uint64_t kRequests = 3 * kLayers;
 
- private:
+ protected:
   struct Block {
     CUdeviceptr address;
     std::uint64_t bytes, number;
@@ -121,7 +118,15 @@ class TrainingLoop {
     device_.Touch(Stream().stream, block.address, block.bytes, block.number);
     EXPECT_EQ(memory_.Free(block.address, Stream()), CUDA_SUCCESS);
   }
+  // `planned` is how many requests had been planned when it began.
+  void EndIteration(std::uint64_t planned) {
+    device_.ExecuteAll();
+    planned_ = memory_.Counters().planned_requests - planned;
+    now_ += std::chrono::milliseconds(200);
+    learner_->Step(now_);
+  }
 
+ private:
   model::Device& device_;
   DeviceMemory memory_;
   std::unique_ptr<Learner> learner_;

@@ -42,6 +42,7 @@ struct PlannedRequest {
   Slot slot;
   bool waits = false;              // its slot may have to be waited for: another stream used the memory last
   bool waited_for = false;         // such a request waits for this one's free
+  bool scales = false;             // size_bytes is the largest that was seen: in other iterations it is smaller
 
   friend bool operator==(const PlannedRequest&, const PlannedRequest&) = default;
 };

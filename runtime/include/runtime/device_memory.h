@@ -64,6 +64,7 @@ struct MemoryCounters {
   std::uint64_t markers_recorded = 0;
   std::uint64_t views = 0;
   std::uint64_t matched_requests = 0;  // known to the plan in force, whether or not they have a slot
+  std::uint64_t slot_outgrown = 0;     // planned requests that were larger than their slot, served online
   std::uint64_t slot_busy = 0;         // planned requests whose slot was taken, served online
   std::uint64_t out_of_memory = 0;     // requests that could not be served
   std::uint64_t plans_installed = 0;
@@ -244,6 +245,18 @@ class DeviceMemory {
   // The one in force stays, the others go.
   void EndChoice();
 
+  // The plan in force, if its sizes scale and it says what it was made from, with what has become of its slots.
+  struct Scaled {
+    std::shared_ptr<const PlanInForce> plan;  // but what the serving path changes: `matcher`, views, `scaled`
+    std::vector<ScaledSlot> slots;            // plan->scaled as it is now
+    std::uint64_t outgrown_in = 0;            // see PlanInForce
+    std::uint64_t settled_before = 0;         // blocks that live and have a lower number are there to stay
+  };
+  std::optional<Scaled> ScaledPlan() const;
+  // The same once an iteration is over in which some requests were larger than any of their like before. It is said
+  // once of each iteration, and less and less often of one plan after the other.
+  std::optional<Scaled> TakeOutgrown();
+
   // Plans of other kinds of iteration (an evaluation, another batch size) are kept, a few of them, and take over again
   // by themselves once the program does what they know and the plan in force does not: see device_memory_kinds.cpp.
   // The plan in force, if there is one, is kept when another takes over.
@@ -297,6 +310,7 @@ class DeviceMemory {
     Who who{};
     bool waited_for = false;  // see SlotOrder
     Owner owner = kNoOwner;
+    std::int32_t scaled = -1;  // index of its ScaledSlot
   };
 
   // Where the plan would have a request lie. `place` nullptr: it says nothing.
@@ -336,6 +350,8 @@ class DeviceMemory {
   Refusal TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim);
   static BlockPlace* PersistentPlace(PlanInForce& plan, const Asked& asked);
   Refusal TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim);
+  bool HasRoom(std::size_t index, Asked* asked) noexcept;
+  void NoteServedOnline(const Asked& asked, CUdeviceptr address, ViewIndex view) noexcept;
   bool TakeWhole(Run run, StreamIndex stream) noexcept;
   std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);

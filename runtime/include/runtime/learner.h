@@ -62,9 +62,11 @@ class Learner {
   bool Watch();
   bool Credible(const Pattern& pattern) const;
   bool Plannable(const Pattern& pattern) const;
+  bool GivesWayTo(const Pattern& pattern) const;
   bool Adopt(const Pattern& pattern);
   bool Judge();
   void Settle();
+  bool Renew();
   void NoteReturn();
   void LookAtMemory(PlanChooser::Clock::time_point now);
   void FollowChoice();
@@ -101,6 +103,7 @@ class Learner {
   std::uint64_t pattern_requests_ = 0;  // of the plan in force, an iteration; 0: there is none
   bool awaiting_ = false;               // the last plan adopted had not come into force yet
   bool doing_well_ = false;
+  double known_share_ = 0;    // of the last window's requests, whether or not their slots were free
   int windows_ = 0;           // judged since the plan came into force
   int good_windows_ = 0;      // of these, the last in a row that did well
   int hopeless_windows_ = 0;  // or that served next to nothing

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,17 @@ struct SlotOrder {
   bool waited_for = false;  // an event is recorded behind the block's free, for such a request
 };
 
+struct PlanningTask;
+
+// A slot of an iteration whose sizes scale: what it has room for, and how its request was last served otherwise.
+struct ScaledSlot {
+  Granule room = 0;
+  std::uint64_t outgrown_bytes = 0;  // the largest request that it had no room for; 0: none
+  std::uint64_t online_in = 0;       // the iteration in which it was last served online, by IterationsSeen; and where:
+  Granule online_begin = 0;          // as in a BlockPlace
+  ViewIndex online_view = kNoView;
+};
+
 struct PlanInForce {
   Matcher matcher;
   Matcher::PreparedPattern prepared;  // goes into `matcher` when the plan is installed
@@ -37,9 +49,14 @@ struct PlanInForce {
   // Likewise, of requests without a slot: where no slot lies, best first. A small block that outlives the iteration
   // would keep many slots from being used, and what is served elsewhere in their place yet others.
   std::vector<std::vector<Run>> rooms;
-  std::int64_t period = 0;    // of the iteration, in allocations and frees
-  bool keep = false;          // when another plan takes over, for the program may come back to this one
-  std::vector<bool> touched;  // by page: a slot, or a persistent block's place, lies in it
+  std::int64_t period = 0;                   // of the iteration, in allocations and frees
+  bool keep = false;                         // when another plan takes over, for the program may come back to this one
+  std::vector<ScaledSlot> scaled;            // by the matcher's index; empty where sizes do not scale
+  std::uint64_t outgrown_in = 0;             // the iteration in which a request last had no room in its slot
+  std::shared_ptr<const PlanningTask> task;  // where sizes scale: what to make a plan with more room from, if known
+  std::uint64_t renewals = 0;        // how often it was tried to make it, and those before it, anew with more room
+  std::uint64_t patience_until = 0;  // not again before this iteration
+  std::vector<bool> touched;         // by page: a slot, or a persistent block's place, lies in it
 
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.

@@ -30,6 +30,7 @@ std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<
 
 // The plan for this run, around the blocks that cannot move.
 MadePlan MakePlan(const PlanRequest& request);
+MadePlan MakePlan(const PlanningTask& task, int deadline_ms);
 
 // The same iteration from an empty device, for the next run: what the program makes once and keeps at the bottom, side
 // by side in the order in which it is asked for, and the iteration above. First what it is a plan of, in which the

@@ -41,6 +41,9 @@ struct PlanningTask {
 // This run's task, around the blocks that cannot move.
 PlanningTask TaskOf(const PlanRequest& request);
 
+// Pages that were given back are not asked for again: other pages are held in their place. Says what is held, too.
+void AddHoles(const DeviceMemory& memory, PlanningTask* task);
+
 // The pattern's plannable requests as a planning problem on a circle; `members` says which ones they are.
 planner::Problem ProblemOf(const Pattern& pattern, std::vector<std::size_t>* members);
 

@@ -27,7 +27,8 @@ struct PatternRequest {
   std::uint32_t stream = 0;
   std::int64_t begin = 0;    // [0, period)
   std::int64_t end = 0;      // > begin
-  bool size_varies = false;  // the size differs between iterations: recognised by call site, not planned
+  bool size_varies = false;  // the size differs between iterations: recognised by call site, not planned ...
+  bool scales = false;       // ... unless all sizes scale together: size_bytes is the largest seen, room for any other
   bool persists = false;     // seen to outlive a whole iteration: not planned
   std::uint64_t example_block =
       0;  // allocation number of this request in the iteration that the pattern was taken from
@@ -136,7 +137,7 @@ class Matcher {
   void EndIterationBefore() noexcept;
   std::int32_t Miss() noexcept;
   void KeepAhead(std::uint32_t offset) noexcept;
-  void BeginSearch(std::int32_t position) noexcept;
+  void BeginSearch(std::int32_t position, bool may_leave_out = false) noexcept;
   std::int32_t Advance(const Request& request) noexcept;
   std::int32_t FindAnywhere(const Request& request) const noexcept;
   std::int32_t MatchScore(std::uint32_t position, const Request& request) const noexcept;

@@ -1,0 +1,64 @@
+#include "runtime/plan_renewal.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "planner/lower_bound.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+// So much more than the program's own peak may be planned for.
+constexpr double kMostOverPeak = 0.01;
+
+// Where a request was served online; kNone if the view that was taken has no room for it any more.
+BlockPlace OnlinePlace(const ScaledSlot& slot, planner::Bytes size_bytes, const DeviceMemory& memory) {
+  BlockPlace place;
+  if (slot.online_view != kNoView) {
+    place.pages = memory.PagesOfView(slot.online_view);
+    const std::size_t pages = PagesUnder(slot.online_begin, GranulesOf(size_bytes));
+    if (place.pages.size() < pages) return {};
+    place.pages.resize(pages);
+  }
+  place.kind = slot.online_view == kNoView ? BlockPlace::Kind::kRun : BlockPlace::Kind::kPages;
+  place.begin = slot.online_begin;
+  return place;
+}
+
+}  // namespace
+
+PlanningTask TaskOf(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory) {
+  PlanningTask task = *scaled.plan->task;
+  planner::Problem& problem = task.pages.problem;
+  problem.fixed.clear();
+  for (const DeviceMemory::LiveBlock& block : memory.LiveBlocks())
+    if (block.info.number < scaled.settled_before) AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
+  AddHoles(memory, &task);
+  task.pattern.first_block = task.pattern.last_block = scaled.settled_before;
+  task.pages.incumbent.clear();
+  task.all_observed = true;
+  for (const std::size_t member : task.members) task.pages.incumbent.push_back(SlotOf(scaled.plan->slots[member]));
+  return task;
+}
+
+void MakeRoom(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory, PlanningTask* task) {
+  for (std::size_t k = 0; k < task->members.size(); ++k) {
+    const std::size_t member = task->members[k];
+    const ScaledSlot& slot = scaled.slots[member];
+    PatternRequest& request = task->pattern.requests[member];
+    request.size_bytes = std::max(request.size_bytes, slot.outgrown_bytes);
+    task->pages.problem.requests[k].size_bytes = WholeGranules(request.size_bytes);
+    if (slot.online_in == scaled.outgrown_in)
+      task->pages.incumbent[k] = SlotOf(OnlinePlace(slot, request.size_bytes, memory));
+  }
+}
+
+bool IsNeeded(const PlanningTask& task, const DeviceMemory& memory) {
+  const auto peak = static_cast<double>(memory.Counters().peak_live_bytes);
+  const planner::Bytes bound = planner::LowerBound(task.pages.problem) - task.hole_pages * kPageBytes;
+  return static_cast<double>(bound) <= peak * (1 + kMostOverPeak) + kPageBytes;
+}
+
+}  // namespace stalloc::runtime
