@@ -28,6 +28,7 @@ constexpr int kTrialWindows = 6;
 constexpr int kHopelessWindows = 2;
 constexpr double kWorthwhile = 0.7;
 constexpr double kHopeless = 0.1;
+constexpr double kHopelessScaled = 0.5;  // where sizes scale, more is asked: what is not served is in the way
 
 // A settled plan is checked at least this many requests apart; when this many checks in a row find less than kPoor of
 // the requests known, or that many of them find their slot taken, the program has changed and is watched again.
@@ -150,7 +151,9 @@ bool Learner::Judge() {
   known_share_ = static_cast<double>(window.matched) / requests;
   doing_well_ = known_share_ >= kKnown && static_cast<double>(window.busy) <= kBusy * requests;
   good_windows_ = doing_well_ ? good_windows_ + 1 : 0;
-  hopeless_windows_ = static_cast<double>(window.planned) < kHopeless * requests ? hopeless_windows_ + 1 : 0;
+  const bool scaled = memory_.ScaledPlan().has_value();
+  const double hopeless = scaled ? kHopelessScaled : kHopeless;
+  hopeless_windows_ = static_cast<double>(window.planned) < hopeless * requests ? hopeless_windows_ + 1 : 0;
   if (good_windows_ >= kGoodWindows) {
     Settle();
     return true;
@@ -167,11 +170,12 @@ bool Learner::Judge() {
   memory_.Install(nullptr, DeviceMemory::When::kNow);
   pattern_requests_ = 0;
   const std::string device = "device " + std::to_string(memory_.ordinal());
-  if (static_cast<double>(window.matched) >= kWorthwhile * requests && ++unplannable_found_ < kUnplannable) {
+  if (!scaled && static_cast<double>(window.matched) >= kWorthwhile * requests && ++unplannable_found_ < kUnplannable) {
     LogInfo(device + ": the plan's places are taken; watching on for another");
     Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
   } else {
     LogInfo(device + ": iterations differ too much to be planned; serving online");
+    if (kept_period_ == 0) keeper_.Withdraw();  // nothing has done well yet
     LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
   }
   return true;

@@ -57,7 +57,8 @@ std::optional<planner::FileError> PlanKeeper::Keep(const Place& place, const pla
   }
   GoBy(place.path);
   started_from_ = false;
-  if (!replace) made_ = StateOf(place.path);
+  // A file that the user has named is this process's own.
+  if (!replace || shelf_.folder.empty()) made_ = StateOf(place.path);
   return std::nullopt;
 }
 

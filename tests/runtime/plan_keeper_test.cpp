@@ -137,6 +137,31 @@ TEST_F(PlanKeeperTest, APlanThatOthersUseStays) {
 }
 
 // The plan did not do well, though the program does what it was made for: whoever started from it makes it anew.
+// What did no good goes, but not under others who use it, and not what an earlier run has left.
+TEST_F(PlanKeeperTest, WhatDidNoGoodIsWithdrawn) {
+  PlanKeeper alone = Process();
+  Leave(alone, Of(512));
+  alone.Withdraw();
+  EXPECT_TRUE(Files().empty());
+
+  PlanKeeper maker = Process(), other = Process();
+  Leave(maker, Of(512));
+  Age(PathOf(Of(512)));
+  EXPECT_TRUE(Leave(other, Of(512, 1)));
+  maker.Withdraw();
+  other.Withdraw();
+  EXPECT_EQ(Files().size(), 1u);
+
+  shelf_.file = shelf_.folder + "/named.plan";
+  shelf_.folder.clear();
+  PlanKeeper named = Process();
+  Leave(named, Of(512));
+  EXPECT_TRUE(fs::exists(shelf_.file));
+  named.Withdraw();
+  EXPECT_FALSE(fs::exists(shelf_.file));
+  shelf_.folder = fs::path(shelf_.file).parent_path();
+}
+
 TEST_F(PlanKeeperTest, WhatAProcessStartedFromIsReplaced) {
   PlanKeeper earlier = Process();
   Leave(earlier, Of(512, 0));

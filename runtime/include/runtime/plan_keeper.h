@@ -31,6 +31,9 @@ class PlanKeeper {
   // ... and it does well.
   void NoteUsed() noexcept { NotePlanUsed(own_); }
 
+  // What this process has made did no good: it is deleted, unless somebody uses it.
+  void Withdraw() { GoBy({}); }
+
   // Where a plan of such a content belongs (its slots do not matter), and what lies there.
   struct Place {
     enum class Holds : std::uint8_t {

@@ -49,13 +49,16 @@ static void RandomRequests(void) {
     if (live[i] != NULL) Free(live[i]);
 }
 
-// A forward pass that keeps one block a layer, and a backward pass that frees them.
+// A forward pass that keeps one block a layer, and a backward pass that frees them. `dynamic`: what is kept is of
+// another size each time, and never all of it of its largest, so that room for the largest would be twice what is
+// needed.
 static void Iterations(int dynamic) {
   void* kept[kRequests / 2];
   for (int iteration = 0; iteration < kIterations; ++iteration) {
-    for (int i = 0; i < kRequests / 2; ++i) kept[i] = Make((size_t)(i % 7 + 1) * 100000);
+    for (int i = 0; i < kRequests / 2; ++i)
+      kept[i] = Make(dynamic ? 50000 + Random(2000000) : (size_t)(i % 7 + 1) * 100000);
     for (int i = kRequests / 2; i-- > 0;) {
-      void* const gradient = Make(dynamic ? 50000 + Random(2000000) : (size_t)(i % 5 + 1) * 70000);
+      void* const gradient = Make((size_t)(i % 5 + 1) * 70000);
       Free(kept[i]);
       Free(gradient);
     }
