@@ -18,7 +18,10 @@ namespace stalloc::runtime::recurrence {
 namespace {
 
 constexpr std::size_t kMostRequests = 1u << 15;  // of the iterations that are compared: each costs an alignment
-constexpr double kAlike = 0.95;            // of the largest iteration's requests must be found in each of the others
+// This share of the largest iteration's requests must be found in each of the others; more where there is but one
+// other, for two may be alike by chance where requests come and go (experts).
+constexpr double kAlike = 0.95;
+constexpr double kAlikeOfTwo = 0.985;
 constexpr double kMostOverPeak = 0.01;     // so much more than the largest iteration may be planned for
 constexpr std::size_t kVaryingShare = 20;  // 1 / share of the requests may vary in a plan of the rest
 
@@ -80,6 +83,7 @@ std::optional<Pattern> ScaledPattern(std::span<const Request> requests, const It
     if (iteration.end - starts[k] > kMostRequests && spans.size() > 1) break;
   }
   if (spans.size() < 2) return std::nullopt;
+  const double alike_enough = spans.size() > 2 ? kAlike : kAlikeOfTwo;
 
   // The largest, of equals the last: where it was served is known best.
   std::size_t largest = 0;
@@ -109,7 +113,7 @@ std::optional<Pattern> ScaledPattern(std::span<const Request> requests, const It
       most[i] = std::max(most[i], counterpart.size_bytes);
       varies[i] = varies[i] || counterpart.size_bytes != current[i].size_bytes;
     }
-    if (static_cast<double>(alike) < kAlike * static_cast<double>(base.length())) return std::nullopt;
+    if (static_cast<double>(alike) < alike_enough * static_cast<double>(base.length())) return std::nullopt;
     example.previous = spans[k].begin;
     example.pairs = std::move(pairs);
   }
