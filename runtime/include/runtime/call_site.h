@@ -24,9 +24,9 @@ inline constexpr int kMaxStackDepth = 64;
 
 // The call site made of the `depth` (1 to kMaxStackDepth) innermost frames outside this library; 0 if it is unknown:
 // LoadUnwinder has not been called or found nothing. Any thread, for the serving path: takes no lock, allocates nothing
-// and logs nothing. A stack that the thread has seen twice costs a look at its return addresses, the fastest where the same
-// `hint` (say, the size that is asked for) came with it; one that was seen before the walk and one table look-up; a new one also a
-// search through the module map, which is made again when a frame lies in a module loaded since.
+// and logs nothing. A stack that the thread has seen twice costs a look at its return addresses, the fastest where the
+// same `hint` (say, the size that is asked for) came with it; one that was seen before the walk and one table look-up;
+// a new one also a search through the module map, which is made again when a frame lies in a module loaded since.
 //
 // A module that was unloaded and replaced by another at the same address may be taken for the old one: that costs a
 // match, never correctness.

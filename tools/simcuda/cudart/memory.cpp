@@ -145,10 +145,10 @@ CUDART_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attrib
 // The runtime has these in one version only: stream 0 is the legacy stream.
 CUDART_EXPORT cudaError_t cudaMemcpyPeer(void* destination, int destination_device, const void* source,
                                          int source_device, size_t size_bytes) {
-  return WithTwoDevices(
-      destination_device, source_device, [&](const DriverFunctions& driver, CUcontext to, CUcontext from) {
-        return driver.real_cuMemcpyPeer(Address(destination), to, Address(source), from, size_bytes);
-      });
+  return WithTwoDevices(destination_device, source_device,
+                        [&](const DriverFunctions& driver, CUcontext to, CUcontext from) {
+                          return driver.real_cuMemcpyPeer(Address(destination), to, Address(source), from, size_bytes);
+                        });
 }
 
 CUDART_EXPORT cudaError_t cudaMemcpyPeerAsync(void* destination, int destination_device, const void* source,
