@@ -104,6 +104,8 @@ bool Learner::Watch() {
   seen_ += observations_.size();
   if (seen_ < next_look_) return false;
   next_look_ = std::max(kFirstLook, seen_ + seen_ / 4);
+  // A plan of sizes that scale is judged as soon as can be: it may be a guess.
+  if (pattern_requests_ != 0 && memory_.ScaledPlan()) next_look_ = std::min(next_look_, seen_ + 4 * pattern_requests_);
 
   if (awaiting_) {
     if (memory_.awaiting_iteration() && Window().requests < 2 * pattern_requests_) return false;

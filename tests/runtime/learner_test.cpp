@@ -43,5 +43,23 @@ TEST_F(LearnerTest, WhatLivesIntoTheNextIterationIsInNobodysWay) {
   }
 }
 
+// Iterations that were alike but for their sizes, and are not any more: what the plan does not serve is in its way.
+TEST_F(LearnerTest, APlanOfSizesThatScaleEndsWhereItServesLessThanHalf) {
+  TrainingLoop loop(device_, api_, {});
+  std::uint64_t i = 0;
+  const auto iterate = [&] { loop.Iterate(80 + i++ * 7 % 21); };
+  while (loop.status().state != PlanStatus::State::kOnTrial && i < 100) iterate();
+  ASSERT_TRUE(loop.memory().ScaledPlan());
+  iterate();
+  ASSERT_GT(loop.planned(), loop.kRequests / 2);
+  int iterations = 0;
+  for (; loop.status().state == PlanStatus::State::kOnTrial && iterations < 100; ++iterations) {
+    loop.Chance(150);
+    iterate();
+  }
+  EXPECT_EQ(loop.status().state, PlanStatus::State::kLeftAlone);
+  EXPECT_LT(iterations, 8);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime
