@@ -27,9 +27,6 @@ namespace {
 using planner::TraceEvent;
 using runtime::DeviceMemory;
 
-// The learner's thread looks every 20 ms, in which a training step makes about this many requests.
-constexpr std::size_t kEventsBetweenLearnerSteps = 1000;
-
 void CheckSimulated(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS)
     throw Failure(ExitCode::kInternal, Format("simulated device: %s: error %d", what, result));
@@ -73,7 +70,7 @@ class SimulatedDevice {
 class Replay {
  public:
   Replay(const planner::Trace& trace, const StallocReplayOptions& options, const std::string& plan_path)
-      : trace_(trace), device_(options.device_memory_bytes) {
+      : trace_(trace), look_every_(options.look_every), device_(options.device_memory_bytes) {
     runtime::Settings settings;
     settings.growth = options.growth;
     settings.planning = options.planning;
@@ -95,7 +92,7 @@ class Replay {
       for (; order != trace_.order.end() && order->before <= k; ++order) FollowOrder(order->event);
       const TraceEvent& event = trace_.events[k];
       event.op == TraceEvent::Op::kAllocate ? Allocate(event) : Free(event);
-      if (k % kEventsBetweenLearnerSteps == 0) service_->learner().Step();
+      if (k % look_every_ == 0) service_->learner().Step();
       const runtime::MemoryCounters now = memory.Counters();
       maps_by_step.Count(k, now.map_calls);
       planned_by_step.Count(k, now.planned_requests);
@@ -166,6 +163,7 @@ class Replay {
   }
 
   const planner::Trace& trace_;
+  const std::size_t look_every_;
   SimulatedDevice device_;
   runtime::PeerAccess peers_;  // none: there is one device
   std::unique_ptr<runtime::DeviceService> service_;

@@ -106,6 +106,10 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
       ->check(CLI::Range(1.0, 4.0).description(""))
       ->type_name("X");
   verb->add_flag("!--no-planning", options->stalloc.planning, "Serve every request online");
+  verb->add_option("--look-every", options->stalloc.look_every,
+                   "Look for a plan after every N requests and frees (default 1000); when it comes depends on it")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30).description(""))
+      ->type_name("N");
   verb->add_option("--memory", options->stalloc.device_memory_bytes, "The simulated device's memory (default 140 GiB)")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("SIZE");

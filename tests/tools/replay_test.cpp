@@ -50,6 +50,17 @@ TEST_F(ReplayVerb, WhatRepeatsIsPlannedAndMapsNothing) {
   EXPECT_EQ(online.at("planned"), 0);
 }
 
+// Beside a slow program the learner looks often, beside a fast one seldom: the plan comes at another time, but it comes.
+TEST_F(ReplayVerb, WhatRepeatsIsPlannedAtAnyPace) {
+  const std::string input = Write("training.csv", SmallTraining(16, 100));
+  for (const char* pace : {"20", "150", "700", "2500"}) {
+    const json result = json::parse(RunStalloc({"replay", input, "--json", "--look-every", pace}).output)[0];
+    EXPECT_EQ(result.at("planned_by_step").back(), 3 * 100) << pace;
+    EXPECT_LT(result.at("fragmentation"), 0.02) << pace;
+  }
+  EXPECT_EQ(RunStalloc({"replay", input, "--look-every", "0"}).exit_code, 2);
+}
+
 TEST_F(ReplayVerb, ASecondRunBeginsWithThePlanOfTheFirst) {
   const std::string input = Write("training.csv", SmallTraining(16, 100));
   const json runs = json::parse(RunStalloc({"replay", input, "--json", "--runs", "2"}).output);

@@ -35,6 +35,9 @@ struct StallocReplayOptions {
   unsigned runs = 1;
   double growth = 1.0;    // STALLOC_GROWTH
   bool planning = true;   // STALLOC_PLANNING
+  // Requests and frees between two looks of the learner. Its thread looks every 10 ms, in which a training step makes
+  // some hundreds or thousands of them; when a plan comes depends on it.
+  std::size_t look_every = 1000;
   std::string plan_path;  // STALLOC_PLAN; empty: a file that is gone afterwards
   std::uint64_t device_memory_bytes = 140ull << 30;
 };
