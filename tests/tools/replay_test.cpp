@@ -50,7 +50,8 @@ TEST_F(ReplayVerb, WhatRepeatsIsPlannedAndMapsNothing) {
   EXPECT_EQ(online.at("planned"), 0);
 }
 
-// Beside a slow program the learner looks often, beside a fast one seldom: the plan comes at another time, but it comes.
+// Beside a slow program the learner looks often, beside a fast one seldom: the plan comes at another time, but it
+// comes.
 TEST_F(ReplayVerb, WhatRepeatsIsPlannedAtAnyPace) {
   const std::string input = Write("training.csv", SmallTraining(16, 100));
   for (const char* pace : {"20", "150", "700", "2500"}) {

@@ -33,8 +33,8 @@ struct ReplayResult {
 
 struct StallocReplayOptions {
   unsigned runs = 1;
-  double growth = 1.0;    // STALLOC_GROWTH
-  bool planning = true;   // STALLOC_PLANNING
+  double growth = 1.0;   // STALLOC_GROWTH
+  bool planning = true;  // STALLOC_PLANNING
   // Requests and frees between two looks of the learner. Its thread looks every 10 ms, in which a training step makes
   // some hundreds or thousands of them; when a plan comes depends on it.
   std::size_t look_every = 1000;
