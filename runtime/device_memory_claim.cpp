@@ -381,7 +381,7 @@ void DeviceMemory::Sweep() {
 
 void DeviceMemory::ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept {
   if (block.view == kNoView) {
-    const Granule begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
+    const Granule begin = BeginOf(address, kNoView);
     space_->Release({begin, begin + block.granules}, MemoryFence(freed));
     return;
   }

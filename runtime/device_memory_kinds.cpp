@@ -33,16 +33,14 @@ constexpr std::uint32_t kFollowedWithoutPlan = 1 << 14;
 // Room for all that may come is made where the learner puts plans aside; a swap makes none.
 void DeviceMemory::PutAside(std::shared_ptr<PlanInForce> plan) {
   if (!plan->keep) {
-    Pin(*plan, false);
-    retired_plans_.push_back(std::move(plan));
+    Retire(std::move(plan));
     return;
   }
   // It begins anew when it is asked again.
   plan->matcher.Install(plan->matcher.Install(nullptr));
   other_kinds_.push_back({std::move(plan)});
   if (other_kinds_.size() <= kMostOthers) return;
-  Pin(*other_kinds_.front().plan, false);
-  retired_plans_.push_back(std::move(other_kinds_.front().plan));
+  Retire(std::move(other_kinds_.front().plan));
   other_kinds_.erase(other_kinds_.begin());
 }
 
@@ -50,10 +48,7 @@ void DeviceMemory::PutAside(std::shared_ptr<PlanInForce> plan) {
 std::int32_t DeviceMemory::FollowOtherKinds(std::int32_t index, const Asked& asked) {
   astray_ = index < 0 ? std::min(astray_ + 1, kMostAstray) : astray_ - 1;
   if (!plan_ && ++without_plan_ > kFollowedWithoutPlan) {
-    for (OtherKind& kind : other_kinds_) {
-      Pin(*kind.plan, false);
-      retired_plans_.push_back(std::move(kind.plan));
-    }
+    for (OtherKind& kind : other_kinds_) Retire(std::move(kind.plan));
     other_kinds_.clear();
     return Matcher::kNone;
   }
@@ -84,7 +79,8 @@ void DeviceMemory::KeepPlanInForce() {
 
 DeviceMemory::InForce DeviceMemory::in_force() const {
   std::lock_guard lock(mutex_);
-  return {counters_.plan_returns, plan_ ? plan_->slots.size() : 0, plan_ ? plan_->period : 0};
+  if (!plan_) return {.returns = counters_.plan_returns};
+  return {counters_.plan_returns, plan_->slots.size(), plan_->period, plan_->Scales()};
 }
 
 }  // namespace stalloc::runtime

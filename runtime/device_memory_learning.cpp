@@ -37,8 +37,7 @@ void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block&
   seen->observation.size_bytes = block.size_bytes;
   seen->observation.call_site = call_site;
   seen->view = block.view;
-  seen->begin = block.view == kNoView ? static_cast<Granule>((address - pages_.base()) / kGranuleBytes)
-                                      : (*views_)[block.view].head;
+  seen->begin = BeginOf(address, block.view);
   seen->stream = stream;
   if (freed_at == 0) return;
   seen->fence.stream = stream;
@@ -80,7 +79,7 @@ BlockPlace DeviceMemory::PlaceOf(CUdeviceptr address, const Block& block) const 
   BlockPlace place;
   if (block.view == kNoView) {
     place.kind = BlockPlace::Kind::kRun;
-    place.begin = static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
+    place.begin = BeginOf(address, kNoView);
     return place;
   }
   const ViewTable::View& view = (*views_)[block.view];
@@ -154,8 +153,7 @@ bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
   // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
   if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
   if (next_plan_) {
-    Pin(*next_plan_, false);
-    retired_plans_.push_back(std::move(next_plan_));
+    Retire(std::move(next_plan_));
     if (plan) Pin(*plan, true);
     PinAll();
   }
@@ -187,6 +185,12 @@ void DeviceMemory::NoteIteration() noexcept {
 void DeviceMemory::Pin(const PlanInForce& plan, bool pinned) {
   for (const BlockPlace& slot : plan.slots)
     if (slot.view != kNoView) (*views_)[slot.view].pinned = pinned;
+}
+
+// Under the lock. Its views may go; itself WantsCallSite may still look at.
+void DeviceMemory::Retire(std::shared_ptr<PlanInForce> plan) {
+  Pin(*plan, false);
+  retired_plans_.push_back(std::move(plan));
 }
 
 // Under the lock. Plans share views: where one is unpinned, the others pin theirs anew.

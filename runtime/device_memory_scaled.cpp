@@ -37,13 +37,12 @@ void DeviceMemory::NoteServedOnline(const Asked& asked, CUdeviceptr address, Vie
   ScaledSlot& slot = plan_->scaled[index];
   slot.online_in = plan_->matcher.IterationsSeen();
   slot.online_view = view;
-  slot.online_begin =
-      view == kNoView ? static_cast<Granule>((address - pages_.base()) / kGranuleBytes) : (*views_)[view].head;
+  slot.online_begin = BeginOf(address, view);
 }
 
 std::optional<DeviceMemory::Scaled> DeviceMemory::ScaledPlan() const {
   std::lock_guard lock(mutex_);
-  if (!plan_ || plan_->scaled.empty() || !plan_->task) return std::nullopt;
+  if (!plan_ || !plan_->Scales()) return std::nullopt;
   const std::uint64_t settling = std::min(next_number_, kIterationsToStay * plan_->slots.size());
   return Scaled{plan_, plan_->scaled, plan_->outgrown_in, next_number_ - settling};
 }

@@ -105,7 +105,8 @@ bool Learner::Watch() {
   if (seen_ < next_look_) return false;
   next_look_ = std::max(kFirstLook, seen_ + seen_ / 4);
   // A plan of sizes that scale is judged as soon as can be: it may be a guess.
-  if (pattern_requests_ != 0 && memory_.ScaledPlan()) next_look_ = std::min(next_look_, seen_ + 4 * pattern_requests_);
+  if (pattern_requests_ != 0 && memory_.in_force().scales)
+    next_look_ = std::min(next_look_, seen_ + 4 * pattern_requests_);
 
   if (awaiting_) {
     if (memory_.awaiting_iteration() && Window().requests < 2 * pattern_requests_) return false;
@@ -153,7 +154,7 @@ bool Learner::Judge() {
   known_share_ = static_cast<double>(window.matched) / requests;
   doing_well_ = known_share_ >= kKnown && static_cast<double>(window.busy) <= kBusy * requests;
   good_windows_ = doing_well_ ? good_windows_ + 1 : 0;
-  const bool scaled = memory_.ScaledPlan().has_value();
+  const bool scaled = memory_.in_force().scales;
   const double hopeless = scaled ? kHopelessScaled : kHopeless;
   hopeless_windows_ = static_cast<double>(window.planned) < hopeless * requests ? hopeless_windows_ + 1 : 0;
   if (good_windows_ >= kGoodWindows) {

@@ -216,6 +216,7 @@ class DeviceMemory {
     std::uint64_t returns = 0;
     std::uint64_t requests = 0;  // of an iteration; 0: no plan
     std::int64_t period = 0;
+    bool scales = false;  // ScaledPlan has something to say
   };
   InForce in_force() const;
 
@@ -328,6 +329,11 @@ class DeviceMemory {
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;
   CUdeviceptr AddressOf(Run run) const noexcept { return pages_.base() + std::size_t{run.begin} * kGranuleBytes; }
+  // Where a block begins: in the base range, or in the first page of its view. As in a BlockPlace.
+  Granule BeginOf(CUdeviceptr address, ViewIndex view) const noexcept {
+    if (view != kNoView) return (*views_)[view].head;
+    return static_cast<Granule>((address - pages_.base()) / kGranuleBytes);
+  }
 
   // Without the lock.
   Allocation AllocateByClaim(const Asked& asked, const Proposal& proposal, std::unique_lock<ShortLock> lock,
@@ -378,6 +384,7 @@ class DeviceMemory {
   void PutInForce(std::shared_ptr<PlanInForce> plan);
   void Pin(const PlanInForce& plan, bool pinned);
   void PinAll();
+  void Retire(std::shared_ptr<PlanInForce> plan);
   std::shared_ptr<PlanInForce> plan_;
   std::uint64_t iterations_seen_ = 0;  // by the matcher of the plan in force, as far as is noted
   std::uint64_t took_over_at_ = 0;     // the same when it came into force

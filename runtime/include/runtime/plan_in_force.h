@@ -81,6 +81,8 @@ struct PlanInForce {
   // Requests without a slot are looked for from here on first, so that they are not in the way of those with one.
   Granule online_from = 0;
 
+  // Sizes scale, and what a plan with more room would be made from is known.
+  bool Scales() const { return !scaled.empty() && task != nullptr; }
   bool HasSlot(std::int32_t index) const {
     return slots[static_cast<std::size_t>(index)].kind != BlockPlace::Kind::kNone;
   }
