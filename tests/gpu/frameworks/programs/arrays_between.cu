@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "check.h"
+#include "need_two_devices.h"
 
 namespace {
 
@@ -48,12 +49,7 @@ void Fresh(void* block, int round) {
 }  // namespace
 
 int main() {
-  int count = 0;
-  CHECK_CUDA(cudaGetDeviceCount(&count));
-  if (count < 2) {
-    std::printf("skip needs two devices\n");
-    return 0;
-  }
+  NeedTwoDevices();
   void* elsewhere = nullptr;
   void* here = nullptr;
   cudaArray_t array = nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check.h"
+#include "need_two_devices.h"
 
 namespace {
 
@@ -149,12 +150,7 @@ void Graphs(void* const ends[2], cudaStream_t stream) {
 }  // namespace
 
 int main() {
-  int count = 0;
-  CHECK_CUDA(cudaGetDeviceCount(&count));
-  if (count < 2) {
-    std::printf("skip needs two devices\n");
-    return 0;
-  }
+  NeedTwoDevices();
   void* ends[2] = {};
   cudaStream_t stream = nullptr;
   for (int d = 1; d >= 0; --d) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "check.h"
+#include "need_two_devices.h"
 
 namespace {
 
@@ -44,12 +45,8 @@ std::uint64_t Sum(const std::uint32_t* block) {
 }  // namespace
 
 int main() {
-  int devices = 0, can = 0;
-  CHECK_CUDA(cudaGetDeviceCount(&devices));
-  if (devices < 2) {
-    std::printf("skip needs two devices\n");
-    return 0;
-  }
+  NeedTwoDevices();
+  int can = 0;
   CHECK_CUDA(cudaDeviceCanAccessPeer(&can, 0, 1));
   if (can == 0) {
     std::printf("skip the devices cannot reach each other\n");

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "check.h"
+#include "need_two_devices.h"
 
 namespace {
 
@@ -51,12 +52,7 @@ std::uint32_t* AllocateOn(int device, int current, cudaStream_t stream) {
 }  // namespace
 
 int main() {
-  int count = 0;
-  CHECK_CUDA(cudaGetDeviceCount(&count));
-  if (count < 2) {
-    std::printf("skip needs two devices\n");
-    return 0;
-  }
+  NeedTwoDevices();
   Device devices[2];
   for (int d = 0; d < 2; ++d) {
     CHECK_CUDA(cudaSetDevice(d));
