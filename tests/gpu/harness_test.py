@@ -1,8 +1,12 @@
 """Checks the parts of the GPU harnesses that can be wrong without a GPU: what they read, compare and conclude."""
 
+import contextlib
+import io
 import json
 import os
+import pathlib
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -231,6 +235,32 @@ class Waves(unittest.TestCase):
         names = [f"{w}.{a}.0" for w in "abc" for a in ("default", "stalloc1")]
         self.assertEqual(self.waves(4), [names[:4], names[4:]])
         self.assertEqual(self.waves(1), [names[:2], names[2:4], names[4:]])
+
+
+class Workloads(unittest.TestCase):
+    def parse(self, *arguments):
+        with mock.patch.object(sys, "argv", ["run.py", *arguments]):
+            return run.parse().workloads
+
+    def test_names_and_groups(self):
+        self.assertEqual(self.parse(), list(run.KINDS))
+        self.assertEqual(self.parse("--workloads", "four,unseen,gpt2"), [*run.STATIC, *run.UNSEEN])
+        self.assertEqual(self.parse("--workloads", "gan,gpt2"), ["gan", "gpt2"])
+
+    def test_a_name_that_is_none_ends_with_a_message(self):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), self.assertRaises(SystemExit):
+            self.parse("--workloads", "gpt2,no_such")
+        self.assertIn("unknown: no_such;", said.getvalue())
+
+    def test_every_script_is_listed_once_and_runs_under_its_own_name(self):
+        scripts = {}
+        for path in pathlib.Path(run.HERE, "scripts").glob("*.py"):
+            named = re.search(r'sys\.exit\(main\("(\w+)"', path.read_text())
+            if named:
+                scripts[path.stem] = named.group(1)
+        self.assertEqual(sorted(scripts), sorted(run.KINDS + run.UNSEEN))
+        self.assertEqual(scripts, {name: name for name in scripts})
 
 
 class Plots(unittest.TestCase):
