@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import plots
 import run
 from harness import allocators, child, compare, device, report, shim, svg
+from harness.turns import Stopped, take_turns
 
 
 class SummaryLine(unittest.TestCase):
@@ -218,6 +219,46 @@ class Children(unittest.TestCase):
             self.assertFalse(process.wait_until_ready(30))
             process.release()
             self.assertEqual(process.wait(30)[0], 3)
+
+    TURNS = """
+import os, sys
+where = int(sys.argv[sys.argv.index('--turns') + 1])
+print('ready', flush=True)
+sys.stdin.readline()
+for turn in range(int(sys.argv[1])):
+    os.write(where, b'.')
+    if not sys.stdin.readline():
+        sys.exit(9)
+    print(os.environ['NAME'] + str(turn), file=open(os.environ['SAID'], 'a'))
+"""
+
+    def in_turns(self, directory, turns, rounds):
+        """What children said whose programs take `turns` turns each, when they were given `rounds` and their end."""
+        said = os.path.join(directory, "said")
+        children = []
+        for name, count in turns.items():
+            environment = {**os.environ, "NAME": name, "SAID": said}
+            command = [sys.executable, "-c", self.TURNS, str(count)]
+            children.append(child.Child(command, environment, directory, name, gated=True, turns=True))
+        try:
+            for process in children:
+                self.assertTrue(process.wait_until_ready(30))
+                process.release()
+            take_turns(children, rounds, 30)
+            with open(said) as file:
+                return file.read().split()
+        finally:
+            for process in children:
+                process.dismiss()
+
+    def test_turns_are_taken_one_at_a_time_and_nobody_is_always_first(self):
+        with tempfile.TemporaryDirectory() as directory:
+            said = self.in_turns(directory, {"a": 4, "b": 4, "c": 4}, 3)
+        self.assertEqual(said, ["a0", "b0", "c0", "b1", "c1", "a1", "c2", "a2", "b2"])
+
+    def test_a_child_that_ends_before_its_turn_is_named(self):
+        with tempfile.TemporaryDirectory() as directory, self.assertRaisesRegex(Stopped, "^b$"):
+            self.in_turns(directory, {"a": 4, "b": 2}, 3)
 
     def test_a_child_past_its_limit_is_killed(self):
         with tempfile.TemporaryDirectory() as directory:

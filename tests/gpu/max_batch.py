@@ -78,7 +78,7 @@ def parse():
     parser.add_argument(
         "--cases", default="gpt2@24,llama_rc@fit:16,bert_var@24", help="WORKLOAD@GIB or WORKLOAD@fit:LEVEL,..."
     )
-    parser.add_argument("--allocators", default="default,expandable,async,stalloc1,stalloc2")
+    parser.add_argument("--allocators", type=allocators.chosen, default="default,expandable,async,stalloc1,stalloc2")
     parser.add_argument("--steps", type=int, default=14, help="that a level must survive in the search")
     parser.add_argument("--final-steps", type=int, default=30)
     parser.add_argument("--warmup", type=int, default=8, help="steps of the final runs that are left out")
@@ -88,14 +88,10 @@ def parse():
     parser.add_argument("--timeout", type=float, default=90, metavar="SECONDS", help="of one run")
     parser.add_argument("--time-budget", type=float, default=560, metavar="SECONDS", help="start nothing past this")
     arguments = parser.parse_args()
-    arguments.allocators = arguments.allocators.split(",")
-    unknown = [n for n in arguments.allocators if n not in allocators.ALL]
     arguments.cases = [case.split("@") for case in arguments.cases.split(",")]
     for case in arguments.cases:
         if len(case) != 2 or case[0] not in LEVELS or not BUDGET.fullmatch(case[1]):
             parser.error(f"{'@'.join(case)}: a case is WORKLOAD@GIB or WORKLOAD@fit:LEVEL, of {', '.join(LEVELS)}")
-    if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}; allocators: {', '.join(allocators.ALL)}")
     return arguments
 
 

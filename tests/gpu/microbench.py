@@ -10,8 +10,8 @@ natively cost in the same call of this program.
              taken off
   default, expandable, async      torch.empty + del under PyTorch's own allocators, Python's share of the loop included
 
-The runs alternate (--repeat rounds) and the median is taken, because absolute times move from run to run. Writes
-results.json and tables.md into --out. Exit code 77: no GPU here.
+The runs alternate (--repeat rounds) and the median is taken, because absolute times move from run to run; those of
+PyTorch stand side by side and take turns, a block of pairs each. Writes results.json and tables.md into --out. Exit code 77: no GPU here.
 """
 
 import argparse
@@ -24,26 +24,34 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import allocators, build, child, device, shim, table
+from harness.turns import Stopped, take_turns
 
 MODES = ("step", "default", "pairs", "threads")
 NATIVE, ONLINE = "native", "online"
 
-TORCH = """
-import statistics, sys, time, torch
+SIZES = (("4KiB", 4 << 10), ("1MiB", 1 << 20), ("64MiB", 64 << 20))
+BLOCKS = 8  # of pairs, a turn each; the first warms up
+TORCH = f"""
+import os, statistics, sys, time, torch
+reports = int(sys.argv[sys.argv.index('--turns') + 1])
+def turn():
+    os.write(reports, b'.')
+    sys.stdin.readline() or sys.exit(1)
 print('ready', flush=True)
 sys.stdin.readline()
 device = torch.device('cuda'); n = 20000
 def empty(bytes_):
+    started = time.perf_counter_ns()
     for _ in range(n):
         x = torch.empty(bytes_, dtype=torch.uint8, device=device); del x
-def measure(call, *arguments):
-    call(*arguments); torch.cuda.synchronize(); times = []
-    for _ in range(7):
-        started = time.perf_counter_ns(); call(*arguments); times.append((time.perf_counter_ns() - started) / n)
-        torch.cuda.synchronize()
-    return statistics.median(times)
-for label, bytes_ in (('4KiB', 4096), ('1MiB', 1 << 20), ('64MiB', 64 << 20)):
-    print('row torch_empty_' + label, measure(empty, bytes_))
+    return (time.perf_counter_ns() - started) / n
+for label, bytes_ in {SIZES}:
+    times = []
+    for _ in range({BLOCKS}):
+        turn()
+        times.append(empty(bytes_)); torch.cuda.synchronize()
+    print('row torch_empty_' + label, statistics.median(times[1:]))
+turn()
 """
 
 
@@ -80,17 +88,25 @@ def runs_of(arguments, program, directory):
 
 
 def one_round(runs, directory, number, timeout_s):
-    """Yields (run, child, exit code) of every run in turn; all processes of PyTorch do their imports before any."""
-    gated = {}
-    for name, _, command, environment in runs:
-        if command[0] == sys.executable:
-            gated[name] = child.Child(command, environment, directory, f"{name}.{number}", gated=True)
-    for process in gated.values():
-        process.wait_until_ready(timeout_s)
+    """Yields (run, child, exit code) of every run: in turn, and those of PyTorch at the end, by turns."""
+    by_turns = {}
     for run in runs:
         name, _, command, environment = run
-        process = gated.get(name) or child.Child(command, environment, directory, f"{name}.{number}")
+        torch = command[0] == sys.executable
+        process = child.Child(command, environment, directory, f"{name}.{number}", gated=torch, turns=torch)
+        if torch:
+            by_turns[name] = run, process
+        else:
+            yield run, process, process.wait(timeout_s)[0]
+    for _, process in by_turns.values():
+        process.wait_until_ready(timeout_s)
         process.release()
+    try:
+        take_turns([process for _, process in by_turns.values()], len(SIZES) * BLOCKS, timeout_s)
+    except Stopped:
+        pass  # its exit code says more
+    for run, process in by_turns.values():
+        process.give_turn()
         yield run, process, process.wait(timeout_s)[0]
 
 
@@ -122,7 +138,7 @@ def goals(values):
     planned, online = middle("step_last_200", "stalloc2"), middle("step_last_200", ONLINE)
     rows.append(["planned pair", f"{table.number(planned, 0)} ns, {over(planned, native)} of native", "100 ns"])
     rows.append(["online pair, all of it", f"{table.number(online, 0)} ns, {over(online, native)} of native", "300 ns"])
-    for size in ("4KiB", "1MiB", "64MiB"):
+    for size, _ in SIZES:
         row = f"torch_empty_{size}"
         ours, base = [middle(row, name) for name in allocators.STALLOC], middle(row, "default")
         both = ", ".join(over(value, base) for value in ours)

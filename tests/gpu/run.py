@@ -48,15 +48,19 @@ GROUPS = {"all": KINDS, "four": STATIC, "unseen": UNSEEN}
 
 
 def chosen(text):
-    """The workloads of a comma-separated list of names and groups, each once."""
+    """The workloads of a comma-separated list of names and groups, each once: an argument's type."""
     names = [name for part in text.split(",") if part for name in GROUPS.get(part, (part,))]
+    unknown = [name for name in names if name not in KINDS + UNSEEN]
+    if unknown:
+        known = f"workloads: {', '.join(KINDS + UNSEEN)}; groups: {', '.join(GROUPS)}"
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; {known}")
     return list(dict.fromkeys(names))
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--workloads", default="all", help=f"comma-separated names or groups: {', '.join(GROUPS)}")
-    parser.add_argument("--allocators", default=",".join(allocators.ALL))
+    parser.add_argument("--workloads", type=chosen, default="all", help=f"comma-separated names or groups: {', '.join(GROUPS)}")
+    parser.add_argument("--allocators", type=allocators.chosen, default=",".join(allocators.ALL))
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--warmup", type=int, default=8)
     parser.add_argument("--repeat", type=int, default=1)
@@ -74,18 +78,7 @@ def parse():
     parser.add_argument(
         "--early", type=int, default=os.cpu_count(), metavar="N", help="processes to start side by side"
     )
-    arguments = parser.parse_args()
-    arguments.workloads = chosen(arguments.workloads)
-    arguments.allocators = arguments.allocators.split(",")
-    unknown = [n for n in arguments.workloads if n not in KINDS + UNSEEN] + [
-        n for n in arguments.allocators if n not in allocators.ALL
-    ]
-    if unknown:
-        parser.error(
-            f"unknown: {', '.join(unknown)}; workloads: {', '.join(KINDS + UNSEEN)}; groups: {', '.join(GROUPS)}; "
-            f"allocators: {', '.join(allocators.ALL)}"
-        )
-    return arguments
+    return parser.parse_args()
 
 
 class Run:

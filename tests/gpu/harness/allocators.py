@@ -4,6 +4,7 @@
 directory of the harness, so that no plan of the user's cache plays a part.
 """
 
+import argparse
 import os
 
 PEERS = ("default", "expandable", "async")
@@ -13,6 +14,15 @@ ALL = PEERS + STALLOC + (CONTROL,)
 
 _CONF = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
 _CHOICES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "_STALLOC_PYTORCH")
+
+
+def chosen(text):
+    """The allocators of a comma-separated list: an argument's type."""
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in ALL]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; allocators: {', '.join(ALL)}")
+    return names
 
 
 def clean_environment():

@@ -1,10 +1,12 @@
-"""Child processes with a time limit, their output in files, and an optional gate.
+"""Child processes with a time limit, their output in files, an optional gate, and turns.
 
 A gated child does its imports, says "ready" and waits for a line on stdin before it touches CUDA, so that several get
-ready side by side and then run one after another. Every child leads its own process group; only that group is killed.
+ready side by side and then run one after another. A child that takes turns stops again before each unit of its work, so
+that several do theirs by turns. Every child leads its own process group; only that group is killed.
 """
 
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -12,10 +14,14 @@ import time
 
 
 class Child:
-    def __init__(self, command, environment, directory, name, gated=False):
+    def __init__(self, command, environment, directory, name, gated=False, turns=False):
+        """`turns`: a gated child whose options say where it reports before each turn: `--turns FD` is added to them."""
         os.makedirs(directory, exist_ok=True)
         self.name = name
-        self._gated = gated
+        self._gated, self._turns, reports = gated, None, ()
+        if turns:
+            self._turns, theirs = os.pipe()
+            reports, command = (theirs,), [*command, "--turns", str(theirs)]
         self._paths = [os.path.join(directory, f"{name}.{kind}") for kind in ("stdout", "stderr")]
         self._files = [open(path, "w") for path in self._paths]
         self.started = time.monotonic()
@@ -26,7 +32,10 @@ class Child:
             stdout=self._files[0],
             stderr=self._files[1],
             start_new_session=True,
+            pass_fds=reports,
         )
+        for descriptor in reports:
+            os.close(descriptor)
 
     def wait_until_ready(self, timeout_s):
         """True once a gated child waits at its gate; False if it died before that or took too long."""
@@ -45,9 +54,22 @@ class Child:
         if self._gated:
             try:
                 self.process.stdin.write((shlex.join(map(str, options)) + "\n").encode())
-                self.process.stdin.close()
+                self.process.stdin.flush() if self._turns else self.process.stdin.close()
             except OSError:
                 pass  # it is dead already; wait() will say how
+
+    def await_turn(self, timeout_s):
+        """True once the child stands before its next turn; False if it ended before that or took too long."""
+        ready, _, _ = select.select([self._turns], [], [], timeout_s)
+        return bool(ready) and os.read(self._turns, 1) != b""
+
+    def give_turn(self):
+        """Lets the child go on to where it waits for the turn after this one."""
+        try:
+            self.process.stdin.write(b"\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # it is dead already, which shows where its next turn or its end is awaited
 
     def wait(self, timeout_s):
         """Returns (exit code, seconds since release); a child past its limit is killed and has exit code None."""
@@ -56,8 +78,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
             code = None
-        for file in self._files:
-            file.close()
+        self._close()
         return code, time.monotonic() - self.started
 
     def kill(self):
@@ -70,8 +91,17 @@ class Child:
     def dismiss(self):
         """Ends a child that is not needed any more, wherever it is."""
         self.kill()
+        self._close()
+
+    def _close(self):
         if self._gated:
-            self.process.stdin.close()
+            try:
+                self.process.stdin.close()
+            except OSError:
+                pass  # a line that the child did not live to read
+        if self._turns is not None:
+            os.close(self._turns)
+            self._turns = None
         for file in self._files:
             file.close()
 

@@ -79,6 +79,12 @@ def _parser(name):
     parser.add_argument(
         "--gate", action="store_true", help="after the imports, wait on stdin for a line of more options"
     )
+    parser.add_argument(
+        "--turns",
+        type=int,
+        metavar="FD",
+        help="before each step and after the last, write a byte to FD and wait for a line",
+    )
     return parser
 
 
@@ -140,9 +146,18 @@ def checksum(things):
     return digest.hexdigest()[:16]
 
 
-def _loop(job, step, record):
+def _await_turn(descriptor):
+    """Lets the harness say when this process goes on; ends it if the harness has gone."""
+    if descriptor is not None:
+        os.write(descriptor, b".")
+        if not sys.stdin.readline():
+            sys.exit(0)
+
+
+def _loop(job, step, record, turns):
     nvml = Nvml() if job.cuda else None
     for i in range(job.steps):
+        _await_turn(turns)
         started = time.perf_counter()
         loss = step(i)
         if job.cuda:
@@ -154,6 +169,7 @@ def _loop(job, step, record):
             record["driver_used_bytes"].append(nvml.used_bytes())
             record["allocated_bytes"].append(torch.cuda.memory_allocated())
             record["reserved_bytes"].append(torch.cuda.memory_reserved())
+    _await_turn(turns)
 
 
 def _finish(record, job, arguments, caught):
@@ -189,7 +205,7 @@ def main(name, build):
         warnings.simplefilter("always")
         job = Job(arguments)
         try:
-            _loop(job, build(job), record)
+            _loop(job, build(job), record, arguments.turns)
         except torch.OutOfMemoryError as error:
             record["oom"] = True
             record["oom_message"] = str(error)[:400]

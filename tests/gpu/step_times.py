@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""What a step takes under each allocator, beside default's of the same moment: the processes of a workload are all
+resident on the GPU and do their steps by turns, one step each, in an order that moves on by one process a step.
+
+run.py measures memory, and so has to have the device to itself for a run; a machine with neighbours is not the same
+machine a minute later. Here a step and the default's step of the same number lie a fraction of a second apart, and do
+the same work. The figures are read as run.py's are: the ratio is the median over the steps after the warm-up, and the
+noise is how far default-again is from default, or half of the ratio's own 95 % interval, whichever is more.
+
+stalloc2 needs the kept plan of a first run, which is made before, on its own. All processes of a workload must fit onto
+the device together, so that --allocators may have to be fewer there than in run.py. Writes results.json, tables.md and
+logs.txt into --out, anew after every workload.
+
+Exit code 0: every run finished with the default's bits; 1: not; 77: no GPU or no PyTorch here.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import run
+from harness import allocators, device, report, shim, table
+from harness.child import Child, tail
+from harness.compare import compare_all, merge, summaries
+from harness.turns import Stopped, take_turns
+
+NAMES = ("default", "stalloc1", "stalloc2", allocators.CONTROL)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--workloads", type=run.chosen, default="all", help="as for run.py")
+    parser.add_argument("--allocators", type=allocators.chosen, default=",".join(NAMES))
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--warmup", type=int, default=8)
+    parser.add_argument("--lib", required=True, help="libstalloc.so")
+    parser.add_argument("--out", default="gpu-step-times")
+    parser.add_argument("--merge", nargs="+", metavar="FILE", default=[], help="results.json of calls before this one")
+    parser.add_argument("--time-budget", type=float, default=560, metavar="SECONDS", help="start no workload past this")
+    parser.add_argument(
+        "--timeout", type=float, default=120, metavar="SECONDS", help="of one turn, and of what precedes"
+    )
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run of the harness")
+    parser.add_argument("--tiny", action="store_true")
+    return parser.parse_args()
+
+
+class Bench:
+    def __init__(self, arguments, directory):
+        self.arguments, self.directory = arguments, directory
+        self.results, self.logs = [], []
+
+    def _path(self, workload, allocator, kind):
+        return os.path.join(self.directory, f"{workload}.{allocator}.{kind}")
+
+    def _start(self, workload, allocator, turns, plan):
+        arguments = self.arguments
+        command = [sys.executable, os.path.join(run.HERE, "scripts", f"{workload}.py"), "--gate"]
+        command += ["--steps", str(arguments.steps), "--warmup", str(arguments.warmup), "--device", arguments.device]
+        command += ["--out", self._path(workload, allocator, "record.json")] + ["--tiny"] * arguments.tiny
+        environment = allocators.environment_for(
+            allocator, arguments.lib, plan, self._path(workload, allocator, "stats.json")
+        )
+        return Child(command, environment, self.directory, f"{workload}.{allocator}", gated=True, turns=turns)
+
+    def _make_plan(self, workload, plan):
+        """A first run, alone and not measured, that leaves its plan."""
+        child = self._start(workload, "stalloc1", False, plan)
+        child.release() if child.wait_until_ready(self.arguments.timeout) else child.kill()
+        return child.wait(self.arguments.timeout)[0]
+
+    def measure(self, workload):
+        arguments, kept = self.arguments, self._path(workload, "kept", "plan")
+        if "stalloc2" in arguments.allocators and self._make_plan(workload, kept) != 0:
+            print(f"{workload}: no first run to make a plan in", flush=True)
+        plans = {"stalloc2": kept, "stalloc1": self._path(workload, "first", "plan")}
+        children = {}
+        for name in arguments.allocators:
+            children[name] = self._start(workload, name, True, plans.get(name))
+        for child in children.values():
+            child.wait_until_ready(arguments.timeout)
+            child.release()
+        try:
+            take_turns(list(children.values()), arguments.steps, arguments.timeout)
+        except Stopped as stopped:
+            print(f"{stopped} stopped in its turn", flush=True)
+        for name, child in children.items():
+            child.give_turn()
+            self._read(workload, name, child)
+
+    def _read(self, workload, name, child):
+        code, seconds = child.wait(self.arguments.timeout)
+        result = {"workload": workload, "allocator": name, "repeat": 0, "exit": code, "seconds": seconds}
+        result["outside_peak_bytes"] = None  # the device's use is that of all of them
+        try:
+            with open(self._path(workload, name, "record.json")) as file:
+                result["record"] = json.load(file)
+        except (OSError, ValueError):
+            result["record"] = None
+        if name in allocators.STALLOC:
+            result["shim"] = shim.figures_of(child.stderr(), self._path(workload, name, "stats.json"))
+        self.results.append(result)
+        self.logs.append(f"=== {child.name}: exit {code}\n{tail(child.stdout(), 4)}\n{tail(child.stderr())}")
+        median = (result["record"] or {}).get("median_step_ms")
+        print(f"{child.name:32} exit {code}  step {table.number(median, 2)} ms", flush=True)
+
+
+def save(arguments, about, bench, earlier):
+    """Writes what there is, beside the `earlier` calls' results; returns the text of the tables."""
+    content = {**about, "left_out": [], "results": merge([*earlier, bench.results])}
+    compare_all(content["results"])
+    run.write(os.path.join(arguments.out, "results.json"), json.dumps(content))
+    run.write(os.path.join(arguments.out, "logs.txt"), "\n\n".join(bench.logs))
+    found = summaries(content["results"])
+    bits = "; ".join(
+        f"{w} under {n}: {s['bits']}" for w, m in found.items() for n, s in m.items() if s["bits"] != "same"
+    )
+    text = f"`{about['command']}`\n\n{about['machine']}, {about['date']}.\n\n"
+    text += table.markdown_table(*report.step_times(found)) + "\n\n" + table.markdown_table(*report.planning(found))
+    text += f"\n\nBits that are not default's: {bits or 'none'}.\n"
+    run.write(os.path.join(arguments.out, "tables.md"), text)
+    return text
+
+
+def main():
+    arguments = parse()
+    reason = device.why_not(modules=("torch",)) if arguments.device == "cuda" else None
+    if reason:
+        print(f"skipped: {reason}")
+        return device.SKIPPED
+    os.makedirs(arguments.out, exist_ok=True)
+    about = {"command": "python3 tests/gpu/step_times.py " + " ".join(sys.argv[1:])}
+    about.update(machine=device.describe(), date=time.strftime("%Y-%m-%d", time.gmtime()))
+    earlier = []
+    for path in arguments.merge:
+        with open(path) as file:
+            earlier.append(json.load(file)["results"])
+    started, longest, left_out, text = time.monotonic(), 0.0, [], ""
+    with tempfile.TemporaryDirectory(prefix="stalloc-gpu-") as directory:
+        bench = Bench(arguments, directory)
+        for workload in arguments.workloads:
+            begun = time.monotonic()
+            if begun - started + 1.2 * longest > arguments.time_budget:
+                left_out.append(workload)
+                continue
+            bench.measure(workload)
+            longest = max(longest, time.monotonic() - begun)
+            text = save(arguments, about, bench, earlier)
+    print(text)
+    if left_out:
+        print(f"Left out for time: {', '.join(left_out)}.")
+    good = all(r["exit"] == 0 and r["compared"].get("same_bits", True) for r in bench.results)
+    return 0 if good and not left_out else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
