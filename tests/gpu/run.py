@@ -43,7 +43,8 @@ STATIC = ("gpt2", "llama_rc", "resnet50", "moe")
 SHORT = 6  # steps of a short run: the plan must be in force by then
 KINDS = STATIC + ("vpp", "bert_var", "eval_mix", "side_streams", "lora", "gnn", "detection")
 # Written when the allocator stood, to see what it makes of programs that no decision in it was taken on.
-UNSEEN = ("gan", "rlhf", "rlhf_static", "diffusion")
+UNSEEN = ("gan", "rlhf", "rlhf_static", "diffusion", "second_order", "long_context", "lstm_packed", "vit_multires")
+UNSEEN += ("graph_capture", "contrastive", "curriculum", "beam_eval")
 GROUPS = {"all": KINDS, "four": STATIC, "unseen": UNSEEN}
 
 
