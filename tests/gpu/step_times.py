@@ -44,6 +44,7 @@ def parse():
     parser.add_argument(
         "--timeout", type=float, default=120, metavar="SECONDS", help="of one turn, and of what precedes"
     )
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the stalloc runs")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run of the harness")
     parser.add_argument("--tiny", action="store_true")
     return parser.parse_args()
@@ -62,9 +63,9 @@ class Bench:
         command = [sys.executable, os.path.join(run.HERE, "scripts", f"{workload}.py"), "--gate"]
         command += ["--steps", str(arguments.steps), "--warmup", str(arguments.warmup), "--device", arguments.device]
         command += ["--out", self._path(workload, allocator, "record.json")] + ["--tiny"] * arguments.tiny
-        environment = allocators.environment_for(
-            allocator, arguments.lib, plan, self._path(workload, allocator, "stats.json")
-        )
+        extra = dict(pair.split("=", 1) for pair in arguments.env) if allocator in allocators.STALLOC else {}
+        figures = self._path(workload, allocator, "stats.json")
+        environment = allocators.environment_for(allocator, arguments.lib, plan, figures, extra)
         return Child(command, environment, self.directory, f"{workload}.{allocator}", gated=True, turns=turns)
 
     def _make_plan(self, workload, plan):
