@@ -2,9 +2,10 @@
 // which single tensors cannot be seen.
 //
 // PyTorch is left on its own allocator where the program needs what the cudaMallocAsync backend does not have: its
-// source says so, an earlier run showed it, or the user asked for IPC. A process hands what was decided on to its
-// children: what stalloc has set is told from what the user has set by the variables _STALLOC_PYTORCH ("set" or "left")
-// and _STALLOC_SET (names).
+// source says so, an earlier run showed it, or the user asked for IPC. Where the source says that CUDA memory goes to
+// other processes, STALLOC_IPC=on is set as well, so that cudaMalloc is left to the driver. A process hands what was
+// decided on to its children, as a child that is sent memory must decide alike: what stalloc has set is told from what
+// the user has set by the variables _STALLOC_PYTORCH ("set" or "left"), _STALLOC_SET (names) and _STALLOC_REMARK (why).
 #pragma once
 
 #include <string>
@@ -13,20 +14,22 @@
 
 namespace stalloc::interpose {
 
-// Sets each in the environment unless the user has set it. Call it before main, from the thread that loads the program:
-// the environment is not safe to change once there are others. Reads files where the program is a Python interpreter;
-// throws std::bad_alloc.
+// Sets each in the environment unless the user has set it; with STALLOC_FRAMEWORKS=0, only STALLOC_IPC. Call it before
+// main, from the thread that loads the program: the environment is not safe to change once there are others. Reads
+// files where the program is a Python interpreter; throws std::bad_alloc.
 void SetFrameworkSettings(const runtime::Settings& settings);
 
-// In a process that is not to be served: removes what an ancestor, served or only its shell, has set for it. The same
-// holds of threads.
+// Removes what an ancestor, served or only its shell, has set for frameworks. The same holds of threads.
 void TakeBackFrameworkSettings();
+
+// In a process that is not to be served: removes STALLOC_IPC too, where an ancestor has set it.
+void TakeBackAllSettings();
 
 // True in a Python interpreter whose PyTorch uses the cudaMallocAsync backend because stalloc said so.
 bool PyTorchBackendWasChosen() noexcept;
 
-// Why PyTorch was left on its own allocator in this process, as a line to be said once CUDA is used. Empty: it was not,
-// or who started this process has said it.
+// Why PyTorch was left on its own allocator in this process or in the ancestor that decided it, or cudaMalloc to the
+// driver, as a line to be said once CUDA is used. Empty: neither was, or the user said so.
 const std::string& PyTorchRemark() noexcept;
 
 }  // namespace stalloc::interpose

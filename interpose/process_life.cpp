@@ -81,11 +81,10 @@ __attribute__((constructor)) void AtLoad() noexcept {
   if (!Enabled()) return;
   try {
     if (MemoryCheckerAttached()) {
-      TakeBackFrameworkSettings();  // its launcher has the library preloaded too, and has set them
+      TakeBackAllSettings();  // its launcher has the library preloaded too, and has set them
       return;
     }
-    const runtime::Settings settings = SettingsInSilence(runtime::IsPython(program_invocation_name));
-    if (settings.frameworks) SetFrameworkSettings(settings);
+    SetFrameworkSettings(SettingsInSilence(runtime::IsPython(program_invocation_name)));
   } catch (...) {  // without memory there is nothing to be set
   }
 }

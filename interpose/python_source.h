@@ -11,17 +11,17 @@
 #include <span>
 #include <string>
 
+#include "python_sharing.h"
+
 namespace stalloc::interpose {
 
-// Where a program asks for a feature that PyTorch's cudaMallocAsync backend does not have.
-struct AllocatorFeature {
-  std::string what;            // as it is written there: reduce-overhead
-  std::string where;           // "train.py line 12", or "the command line"
-  bool shares_memory = false;  // it gives memory to other processes, by legacy IPC handles
+struct SourceSigns {
+  std::optional<SourceSign> own_allocator;  // a feature that PyTorch's cudaMallocAsync backend does not have
+  std::optional<SourceSign> sharing;        // CUDA memory for other processes, by legacy IPC handles
 };
 
 // `arguments`: of the interpreter, its own name first. Files are read while they are no more than 200 and no more than
 // 8 MiB altogether.
-std::optional<AllocatorFeature> FindAllocatorFeature(std::span<const std::string> arguments);
+SourceSigns ReadSource(std::span<const std::string> arguments);
 
 }  // namespace stalloc::interpose

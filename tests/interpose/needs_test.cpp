@@ -1,48 +1,9 @@
 // Programs that need what stalloc's usual ways do not give: PyTorch's own allocator, legacy IPC handles. What is found
 // before the program starts, what only a run shows, and that the next run knows it.
-#include <gtest/gtest.h>
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
-
-#include "run_program.h"
+#include "needs_fixture.h"
 
 namespace stalloc::interpose {
 namespace {
-
-constexpr const char* kAsync = "backend:cudaMallocAsync backend:cudaMallocAsync\n";
-constexpr const char* kLeft = "- -\n";
-
-class Needs : public testing::Test {
- protected:
-  Needs() {
-    std::string folder = std::filesystem::temp_directory_path() / "stalloc-needs-XXXXXX";
-    if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    folder_ = folder;
-    environment_ = Plain();
-    environment_["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY;
-    environment_["LD_PRELOAD"] = STALLOC_LIBRARY;
-    environment_["STALLOC_SUMMARY"] = "0";
-    environment_["STALLOC_PLAN_CACHE"] = folder_ / "not" / "there" / "yet";
-  }
-  ~Needs() override { std::filesystem::remove_all(folder_); }
-
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
-  }
-  Outcome Python(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> command = {Program("python_double")};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return RunProgram(command, environment_);
-  }
-  Outcome Run(const std::string& script) const { return Python({Write("train.py", script)}); }
-
-  std::filesystem::path folder_;
-  Environment environment_;
-};
 
 TEST_F(Needs, APlainScriptGetsTheAsyncBackend) {
   for (const char* script :
@@ -155,26 +116,6 @@ TEST_F(Needs, IpcHandlesAreRefusedOnceAndThenGiven) {
   EXPECT_EQ(asked.exit_code, 0) << asked.output;
   EXPECT_NE(asked.output.find("1 online, 1 passed through"), std::string::npos) << asked.output;
   EXPECT_EQ(asked.output.find("warn"), std::string::npos) << asked.output;
-}
-
-// Memory that PyTorch is to give to other processes is the driver's from the first run on, where the source says so.
-TEST_F(Needs, AScriptThatSharesCudaMemoryIsKnown) {
-  const std::string script = "from torch.multiprocessing.reductions import reduce_tensor\n";
-  EXPECT_EQ(Run(script).output, kLeft);
-  for (const char* other :
-       {"import torch.multiprocessing as mp\nmp.spawn(train, nprocs=8)\n", "queue = mp.Queue()\nqueue.put(tensor)\n",
-        "loader = DataLoader(data, num_workers=4)\n", "def reduce_tensor(t): dist.all_reduce(t)\n",
-        "from multiprocessing import reduction\n", "model.share_memory()\n"})
-    EXPECT_EQ(Run(other).output, kAsync) << other;
-  environment_["CUDA"] = "handle";
-  const Outcome shared = Run(script);
-  EXPECT_EQ(shared.exit_code, 0) << shared.output;
-  EXPECT_NE(shared.output.find("train.py line 1 has torch.multiprocessing.reductions"), std::string::npos);
-  EXPECT_NE(Run("import torch\n").exit_code, 0);
-  environment_["STALLOC_PLAN_CACHE"] = "off";  // what the run before has shown is not known
-  environment_["STALLOC_IPC"] = "off";
-  EXPECT_NE(Run(script).exit_code, 0);
-  EXPECT_TRUE(Run(script).output.starts_with(kAsync));
 }
 
 TEST_F(Needs, IpcHandlesWithoutTheShim) {

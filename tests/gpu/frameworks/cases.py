@@ -86,7 +86,9 @@ CASES = [
     _torch("torch-loader-workers", "loader_fork", "loader_spawn"),
     Case("torch-reduce-overhead", "PyTorch", ["frameworks/torch_reduce_overhead.py"], packages=("torch",)),
     Case("torch-graph-trees", "PyTorch", ["frameworks/torch_graph_trees.py"], packages=("torch",)),
-    _torch("torch-ipc", "ipc", environment={"STALLOC_IPC": "on"}),
+    # Sends CUDA tensors to another process, which stalloc must find out by itself; then because it is told.
+    Case("torch-queue", "PyTorch", ["frameworks/torch_queue.py"], packages=("torch",)),
+    Case("torch-ipc", "PyTorch", ["frameworks/torch_queue.py"], packages=("torch",), environment={"STALLOC_IPC": "on"}),
     _torch("torch-two-gpus", "two_devices", "peer_copies", gpus=2),
     *(_ranks(mode, gpus) for gpus in (2, 4) for mode in ("ddp", "fsdp2", "pipeline")),
     _ranks("ddp", 2, "mpirun"),

@@ -259,32 +259,6 @@ def threads():
     return "_".join(map(str, results))
 
 
-def _receiver(queue, done):
-    tensor = queue.get()
-    done.put(int(tensor.sum()))
-    del tensor
-
-
-def ipc():
-    """torch.multiprocessing sends a CUDA tensor by its handle: right values or CUDA's own error, never a wrong offset."""
-    context = torch.multiprocessing.get_context("spawn")
-    queue, done = context.Queue(), context.Queue()
-    process = context.Process(target=_receiver, args=(queue, done))
-    process.start()
-    others = [torch.full((100_000,), -i, dtype=torch.int32, device="cuda") for i in range(5)]
-    tensor = torch.arange(100_000, device="cuda", dtype=torch.int32)
-    try:
-        queue.put(tensor)
-        value = done.get(timeout=60)
-    finally:
-        if process.is_alive():
-            process.join(5)
-        if process.is_alive():
-            process.terminate()
-    del others
-    return "right" if value == 100_000 * 99_999 // 2 else f"wrong_{value}"
-
-
 def two_devices():
     """Several devices in one process: tensors made, moved and freed on both while both compute."""
     total = []
@@ -324,7 +298,7 @@ def peer_copies():
 
 EVERYDAY = [record_stream, same_stream_order, empty_cache, counters, cudnn_benchmark, sdpa, cuda_graph]
 EVERYDAY += [triton_kernel, out_of_memory, threads]
-ALL = {f.__name__: f for f in EVERYDAY + [eager, compiled, loader_fork, loader_spawn, ipc, two_devices, peer_copies]}
+ALL = {f.__name__: f for f in EVERYDAY + [eager, compiled, loader_fork, loader_spawn, two_devices, peer_copies]}
 
 
 def main():

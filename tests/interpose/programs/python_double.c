@@ -1,8 +1,12 @@
 // Says what PyTorch would read of its environment. Its name makes it a Python interpreter, its first argument that is
 // no option is a script. With CAPTURE set it does what torch.compile's CUDA graph trees begin with: an empty capture;
-// with CUDA set it allocates something, and as CUDA=handle asks for a legacy IPC handle of it.
+// with CUDA set it allocates something, and as CUDA=handle asks for a legacy IPC handle of it. With CHILD set, it does
+// all that once more in a child, another interpreter that is given -c and CHILD's text; CHILD_SETS is a variable and
+// its value that the child has besides.
 #include <cuda.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -11,7 +15,7 @@ static const char* Get(const char* name) {
   return value != NULL ? value : "-";
 }
 
-int main(void) {
+static int Use(void) {
   printf("%s %s\n", Get("PYTORCH_ALLOC_CONF"), Get("PYTORCH_CUDA_ALLOC_CONF"));
   fflush(stdout);
   if (getenv("CUDA") == NULL) return 0;
@@ -33,4 +37,24 @@ int main(void) {
   CHECK(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
   CHECK(cuMemFreeAsync(block, stream) == CUDA_SUCCESS && cuStreamSynchronize(stream) == CUDA_SUCCESS);
   return 0;
+}
+
+static int RunChild(char* self, char* text) {
+  const pid_t child = fork();
+  if (child == 0) {
+    char* arguments[] = {self, (char*)"-c", text, NULL};
+    if (getenv("CHILD_SETS") != NULL) putenv(getenv("CHILD_SETS"));
+    unsetenv("CHILD");
+    execv(self, arguments);
+    _exit(127);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+int main(int argc, char** argv) {
+  (void)argc;
+  const int code = Use();
+  return code != 0 || getenv("CHILD") == NULL ? code : RunChild(argv[0], strdup(getenv("CHILD")));
 }
