@@ -78,10 +78,10 @@ bool StartIfPossible() noexcept {
 }
 
 __attribute__((constructor)) void AtLoad() noexcept {
-  if (!Enabled()) return;
   try {
-    if (MemoryCheckerAttached()) {
-      TakeBackAllSettings();  // its launcher has the library preloaded too, and has set them
+    // An ancestor that is served, a shell or a checker's launcher, has set them.
+    if (!Enabled() || MemoryCheckerAttached()) {
+      TakeBackAllSettings();
       return;
     }
     SetFrameworkSettings(SettingsInSilence(runtime::IsPython(program_invocation_name)));

@@ -183,5 +183,16 @@ TEST_F(Needs, AChildMayDecideOtherwise) {
   EXPECT_EQ(Python({script}).output, std::string(kLeft) + kAsync);
 }
 
+// One that is not served finds nothing of it.
+TEST_F(Needs, ADisabledChildOfASharingProgramFindsNoSetting) {
+  const std::string script = Write("train.py", std::string(kImport) + "q = mp.Queue()\n");
+  environment_["CHILD_SETS"] = "STALLOC_DISABLE=1";
+  environment_["CHILD"] = "import torch";
+  environment_["CUDA"] = "handle";
+  const Outcome outcome = Python({script});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output.find("has mp.Queue"), outcome.output.rfind("has mp.Queue")) << outcome.output;
+}
+
 }  // namespace
 }  // namespace stalloc::interpose

@@ -13,7 +13,8 @@ CONTROL = "default-again"  # default once more, after the others: how far apart 
 ALL = PEERS + STALLOC + (CONTROL,)
 
 _CONF = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
-_CHOICES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "_STALLOC_PYTORCH")
+_CHOICES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+_SHIM = ("STALLOC_", "_STALLOC_")  # the user's settings, and what a shimmed parent hands on
 
 
 def chosen(text):
@@ -27,7 +28,7 @@ def chosen(text):
 
 def clean_environment():
     """This process's environment without anything that chooses an allocator or sets stalloc."""
-    environment = {k: v for k, v in os.environ.items() if k not in _CHOICES and not k.startswith("STALLOC_")}
+    environment = {k: v for k, v in os.environ.items() if k not in _CHOICES and not k.startswith(_SHIM)}
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     return environment
