@@ -15,14 +15,16 @@
 // Columns, each the values of all events of the block, without gaps:
 //
 //   op u8 | served u8 | device u8 | flags u8 | stream u32 | thread u32 | reserved u32 |
-//   sequence u64 d | block u64 d | size_bytes u64 | call_site u64 | time_ns u64 d        (d: difference to the event
-//   before)
+//   sequence u64 d | block u64 d | size_bytes u64 | call_site u64 | time_ns u64 d
+//                                                                            d: difference to the event before
 //
 // Version 1 had requests only (op 1 and 2); it is read as well. One golden file per version is kept in
 // tests/planner/golden.
 #include "planner/trace_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -34,6 +36,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "planner/whole_file.h"
 #include "trace_codec.h"
 
 namespace stalloc::planner {
@@ -159,8 +162,17 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path
   auto state = std::make_unique<State>();
   state->path = path;
   state->encoding = encoding;
-  state->fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (HoldsSomethingElse(path, kTraceBlockMagic))
+    return FileError{FileError::Kind::kBadInput, path, "", "holds something else, and is left as it is"};
+  state->fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (state->fd < 0) return SystemError(path, "create");
+  // File systems without locks do without.
+  if (::flock(state->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return FileError{FileError::Kind::kIo, path, "",
+                     "another process records into it; with %p or %r in its name each has its own"};
+  struct stat status {};
+  if (::fstat(state->fd, &status) == 0 && S_ISREG(status.st_mode) && ::ftruncate(state->fd, 0) != 0)
+    return SystemError(path, "truncate");
   return std::unique_ptr<TraceWriter>(new TraceWriter(std::move(state)));
 }
 

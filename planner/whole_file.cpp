@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -132,6 +133,24 @@ std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const
   const Descriptor folder(::open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::fsync(folder.get());
   return std::nullopt;
+}
+
+bool HoldsSomethingElse(const std::string& path, std::span<const char> magic) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return false;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return true;
+  std::string head(magic.size(), '\0');
+  return ::read(file.get(), head.data(), head.size()) != static_cast<ssize_t>(head.size()) ||
+         !std::equal(head.begin(), head.end(), magic.begin());
+}
+
+std::optional<FileError> FindObstacle(const std::string& path, std::span<const char> magic) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return SystemError(path, "create", EISDIR);
+  if (::access(FolderOf(path).c_str(), W_OK | X_OK) != 0) return SystemError(path, "create", errno);
+  if (!HoldsSomethingElse(path, magic)) return std::nullopt;
+  return FileError{FileError::Kind::kBadInput, path, "", "holds something else, and is left as it is"};
 }
 
 }  // namespace stalloc::planner

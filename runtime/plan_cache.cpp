@@ -182,7 +182,10 @@ void NotePlanUsed(const std::string& path) noexcept { ::utimensat(AT_FDCWD, path
 
 std::optional<planner::FileError> KeepPlan(const std::string& path, const planner::Plan& plan,
                                            std::uint64_t cache_bytes, bool overwrite) {
-  if (cache_bytes == 0) return planner::WritePlanFile(path, plan, overwrite);
+  if (cache_bytes == 0) {
+    if (auto obstacle = planner::FindObstacle(path, planner::kPlanFileMagic)) return obstacle;
+    return planner::WritePlanFile(path, plan, overwrite);
+  }
   const std::string folder = path.substr(0, path.rfind('/'));
   MakeFolder(folder);
   auto error = planner::WritePlanFile(path, plan, overwrite);

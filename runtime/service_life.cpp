@@ -89,6 +89,10 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
   }
     STALLOC_DRIVER_FUNCTIONS(STALLOC_CHECK_MEMBER)
 #undef STALLOC_CHECK_MEMBER
+    // Said when there is still time to do something about it, and not behind a run of many hours.
+    if (!settings.stats.empty())
+      if (const auto obstacle = FindStatisticsObstacle(settings.stats.Expand()))
+        LogWarn("the statistics will not be written: " + obstacle->Text());
     if (settings.planning) LoadUnwinder();
     auto* process = new Process(driver, WithNeeds(settings));
     if (!settings.trace.empty()) process->recorder.Start(settings.trace.Expand());

@@ -281,7 +281,12 @@ std::string FiguresManual() {
   return text;
 }
 
+std::optional<planner::FileError> FindStatisticsObstacle(const std::string& path) {
+  return planner::FindObstacle(path, std::string_view("{"));
+}
+
 std::optional<planner::FileError> WriteStatistics(const Statistics& statistics, const std::string& path) {
+  if (auto obstacle = FindStatisticsObstacle(path)) return obstacle;
   const std::string json = StatisticsJson(statistics);
   return planner::WriteWholeFile(path, std::as_bytes(std::span(json)), true);
 }

@@ -84,9 +84,7 @@ void AddDoctorVerb(CLI::App& app, const std::vector<std::string>& behind_dashes,
       *exit_code = RunProbe(options->probe);
       return;
     }
-    std::vector<std::string> command = verb->remaining();
-    command.insert(command.end(), behind_dashes.begin(), behind_dashes.end());
-    *exit_code = static_cast<int>(Run(*options, command));
+    *exit_code = static_cast<int>(Run(*options, CommandOf(*verb, behind_dashes)));
   });
 }
 

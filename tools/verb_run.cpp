@@ -7,9 +7,13 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "planner/plan_file.h"
+#include "planner/trace_file.h"
+#include "planner/whole_file.h"
 #include "runtime/settings.h"
 #include "tools/child_process.h"
 #include "tools/environment.h"
@@ -40,37 +44,30 @@ std::string OptionName(const std::string& setting_name) {
   return name;
 }
 
-// A file is meant relative to here, wherever the command goes.
-std::string AbsoluteIfFile(const SettingOption& option) {
-  return option.setting.form == "FILE" ? fs::absolute(option.value).string() : option.value;
-}
-
-std::vector<std::string> ChosenSettings(const RunOptions& options) {
-  std::vector<std::string> chosen;
-  for (const SettingOption& option : options.settings) {
-    if (!option.value.empty()) chosen.push_back(std::string(option.setting.name) + "=" + AbsoluteIfFile(option));
-  }
-  return chosen;
+// A file or a folder is meant relative to here, wherever the command goes.
+std::string AbsoluteIfPath(const SettingOption& option) {
+  const std::string& form = option.setting.form;
+  const bool path = form == "FILE" || (form.ends_with("DIRECTORY") && option.value.find('/') != std::string::npos);
+  return path ? fs::absolute(option.value).string() : option.value;
 }
 
 // Refuses what the library would warn about and ignore: here the user is present.
-void CheckSettings(const std::vector<std::string>& chosen) {
-  std::vector<const char*> block;
-  block.reserve(chosen.size() + 1);
-  for (const std::string& entry : chosen) block.push_back(entry.c_str());
-  block.push_back(nullptr);
+void CheckSetting(const SettingOption& option) {
+  const std::string entry = std::string(option.setting.name) + "=" + option.value;
+  const char* const block[] = {entry.c_str(), nullptr};
   std::vector<std::string> warnings;
-  runtime::LoadSettings(block.data(), &warnings);
-  if (!warnings.empty()) throw Failure(ExitCode::kUsage, warnings.front());
+  runtime::LoadSettings(block, &warnings);
+  if (!warnings.empty())
+    throw Failure(ExitCode::kUsage, OptionName(option.setting.name) + "=" + option.value + ": it must be " +
+                                        option.setting.form + "; stalloc run --help says more");
 }
 
 std::vector<std::string> ChildEnvironment(const RunOptions& options) {
-  const std::vector<std::string> chosen = ChosenSettings(options);
-  CheckSettings(chosen);
   std::vector<std::string> environment = CurrentEnvironment();
-  for (const std::string& setting : chosen) {
-    const std::size_t equals = setting.find('=');
-    SetVariable(&environment, setting.substr(0, equals), setting.substr(equals + 1));
+  for (const SettingOption& option : options.settings) {
+    if (option.value.empty()) continue;
+    CheckSetting(option);
+    SetVariable(&environment, option.setting.name, AbsoluteIfPath(option));
   }
   const fs::path library = options.library.empty() ? FindLibrary() : fs::absolute(options.library);
   if (!fs::is_regular_file(library)) throw Failure(ExitCode::kInternal, library.string() + ": no such library");
@@ -85,9 +82,10 @@ std::string ValueOf(const RunOptions& options, const std::string& setting_name) 
   return {};
 }
 
-bool WasWritten(const std::string& file) {
+bool WasWritten(const std::string& file, std::span<const char> magic) {
   std::error_code ignored;
-  return !file.empty() && file.find('%') == std::string::npos && fs::file_size(file, ignored) > 0 && !ignored;
+  return !file.empty() && file.find('%') == std::string::npos && fs::file_size(file, ignored) > 0 && !ignored &&
+         !planner::HoldsSomethingElse(file, magic);
 }
 
 // One line that says what to do with what this run has left behind.
@@ -95,21 +93,19 @@ void PrintNextCommand(const RunOptions& options) {
   if (ValueOf(options, "SUMMARY") == "0") return;
   const std::string trace = ValueOf(options, "TRACE");
   const std::string plan = ValueOf(options, "PLAN");
-  if (WasWritten(trace)) {
+  if (WasWritten(trace, planner::kTraceBlockMagic)) {
     std::fprintf(stderr, "stalloc: next: stalloc replay %s   (the same requests under other allocators)\n",
                  trace.c_str());
-  } else if (WasWritten(plan)) {
+  } else if (WasWritten(plan, planner::kPlanFileMagic)) {
     std::fprintf(stderr, "stalloc: next: the same command again, served from %s from its start\n", plan.c_str());
   } else if (trace.empty() && plan.empty()) {
     std::fprintf(stderr,
-                 "stalloc: next: add --trace=run.trace to record the requests, for stalloc show, plan and replay\n");
+                 "stalloc: next: --trace=run.trace records the requests, for stalloc show, plan and replay; where no "
+                 "summary stands above, stalloc doctor says why\n");
   }
 }
 
 int Run(const RunOptions& options, const std::vector<std::string>& command) {
-  // What the command line does not know is taken for the command; no command begins with a dash.
-  if (!command.empty() && command.front().starts_with('-'))
-    throw Failure(ExitCode::kUsage, "run has no option " + command.front() + "; stalloc run --help lists them");
   if (command.empty()) throw Failure(ExitCode::kUsage, "run needs a command: stalloc run [options] -- CMD [ARGS...]");
   const ChildEnd end = RunChild(command, ChildEnvironment(options));
   if (end.exit_code == 0) PrintNextCommand(options);
@@ -132,11 +128,8 @@ void AddRunVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, in
   verb->footer(
       "The command's exit code becomes this command's; what LD_PRELOAD holds already stays, behind libstalloc.so.\n"
       "Example: stalloc run --trace=run.trace --memory-limit=20GiB -- python train.py");
-  verb->callback([verb, options, behind_dashes, exit_code] {
-    std::vector<std::string> command = verb->remaining();
-    command.insert(command.end(), behind_dashes.begin(), behind_dashes.end());
-    *exit_code = Run(*options, command);
-  });
+  verb->callback(
+      [verb, options, behind_dashes, exit_code] { *exit_code = Run(*options, CommandOf(*verb, behind_dashes)); });
 }
 
 }  // namespace stalloc::tools

@@ -54,6 +54,27 @@ TEST_P(TraceFile, ComesBackAsWritten) {
   EXPECT_TRUE(trace->steps.empty());
 }
 
+// An older trace is recorded over; what is no trace, and what another process is recording, is not.
+TEST_P(TraceFile, OnlyATraceIsRecordedOver) {
+  const TemporaryFolder folder;
+  const std::string path = Written(folder, GetParam());
+  {
+    auto writer = TraceWriter::Create(path, GetParam());
+    ASSERT_TRUE(writer.ok()) << writer.error().Text();
+    const auto second = TraceWriter::Create(path, GetParam());
+    ASSERT_FALSE(second.ok());
+    EXPECT_NE(second.error().Text().find(path + ": another process records into it"), std::string::npos);
+    EXPECT_EQ((*writer)->Append(ExampleEvents(3)), std::nullopt);
+  }
+  EXPECT_EQ(ReadTraceFile(path, TraceTail::kMustBeWhole)->events.size(), 3u);
+
+  SetContents(folder / "script.py", "import torch");
+  const auto refused = TraceWriter::Create(folder / "script.py", GetParam());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().Text(), folder / "script.py" + ": holds something else, and is left as it is");
+  EXPECT_EQ(Contents(folder / "script.py"), "import torch");
+}
+
 TEST_P(TraceFile, ATruncatedTailLosesOnlyTheLastBlock) {
   const TemporaryFolder folder;
   const std::string whole = Contents(Written(folder, GetParam()));

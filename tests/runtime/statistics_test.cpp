@@ -189,11 +189,18 @@ TEST(Statistics, TheJsonHoldsEveryFigure) {
 
 TEST(Statistics, TheFileIsReplacedAsAWhole) {
   const std::string path = ::testing::TempDir() + "stalloc_statistics." + std::to_string(::getpid()) + ".json";
-  std::ofstream(path) << "something longer that was there before, and much longer than that";
+  std::ofstream(path) << "{\"something longer that was there before\": \"and much longer than that\"}";
   EXPECT_EQ(WriteStatistics(Example(), path), std::nullopt);
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_EQ(nlohmann::json::parse(text)["version"], 1);
+  std::ofstream(path) << "print('a script whose name was given by mistake')";
+  const auto refused = WriteStatistics(Example(), path);
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->Text(), path + ": holds something else, and is left as it is");
+  std::string kept;
+  std::getline(std::ifstream(path), kept);
+  EXPECT_EQ(kept, "print('a script whose name was given by mistake')");
   std::remove(path.c_str());
   const auto error = WriteStatistics(Example(), "/nonexistent-directory/statistics.json");
   ASSERT_TRUE(error.has_value());

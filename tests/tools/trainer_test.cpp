@@ -128,6 +128,29 @@ TEST_F(Trainer, ItsTraceIsShownPlannedAndReplayed) {
   EXPECT_LE(replayed.at("fragmentation"), 0.01);
 }
 
+// A file that was named by mistake is not lost.
+TEST_F(Trainer, WhatIsNoPlanTraceOrStatisticsIsLeftAsItIs) {
+  for (const char* option : {"--plan=", "--trace=", "--stats="}) {
+    const std::string script = Write("script.py", "import torch");
+    const Ended ended =
+        RunStalloc({"run", "--plan-cache=off", option + script, "--", STALLOC_SIMTRAINER, "20"}, {Libraries()});
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_NE(ended.errors.find(script + ": holds something else"), std::string::npos) << option << ended.errors;
+    EXPECT_EQ(ended.errors.find(script + " from its start"), std::string::npos) << option << ended.errors;
+    EXPECT_EQ(ended.errors.find("stalloc replay " + script), std::string::npos) << option << ended.errors;
+    EXPECT_EQ(Read(script), "import torch") << option;
+  }
+}
+
+// Said at the beginning already, and not only behind a run of many hours.
+TEST_F(Trainer, StatisticsThatCannotBeWrittenAreSaidBefore) {
+  const Ended ended = Preloaded("/nonexistent-directory/stats.json");
+  EXPECT_EQ(ended.exit_code, 0);
+  const std::size_t before = ended.errors.find("will not be written: /nonexistent-directory/stats.json");
+  ASSERT_NE(before, std::string::npos) << ended.errors;
+  EXPECT_LT(before, ended.errors.find("peak live")) << ended.errors;
+}
+
 TEST_F(Trainer, DisabledIsAsIfItWereNotThere) {
   const Ended ended = Preloaded(Path("stats.json"), {"--disable=1"});
   const Ended plain = Plain();

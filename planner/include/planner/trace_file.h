@@ -30,7 +30,7 @@ class TraceWriter {
  public:
   static constexpr std::size_t kMaxBlockEvents = 65536;
 
-  // Creates the file, or empties it.
+  // Creates the file, or empties it if it is a trace that nobody is writing; what is no trace is left as it is.
   static Result<std::unique_ptr<TraceWriter>> Create(const std::string& path,
                                                      TraceEncoding encoding = TraceEncoding::kZstd);
   ~TraceWriter();

@@ -23,4 +23,12 @@ std::string NameBeside(const std::string& path, std::string_view infix);
 // fsync'ed. An existing file is replaced only if `overwrite`. nullopt: done.
 std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const std::byte> contents, bool overwrite);
 
+// Whether a file is there, not empty, that does not begin with `magic`, or cannot be read: it is somebody else's, and a
+// slip of the hand away from being lost. What is no regular file (a device, a pipe) is not.
+bool HoldsSomethingElse(const std::string& path, std::span<const char> magic);
+
+// Why WriteWholeFile could not, or should not, replace what is at `path` with a file that begins with `magic`: its
+// folder takes no file, or something else is there. nullopt: nothing is known to be in the way.
+std::optional<FileError> FindObstacle(const std::string& path, std::span<const char> magic);
+
 }  // namespace stalloc::planner

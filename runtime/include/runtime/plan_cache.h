@@ -51,8 +51,8 @@ void MakeFolder(const std::string& folder);
 void NotePlanUsed(const std::string& path) noexcept;
 
 // Writes `plan` to `path`. `cache_bytes` is not 0 if that lies in the plan cache: its folder is then made where it is
-// not there, for this user alone, and trimmed to so many bytes. A plan that is there is replaced only if `overwrite`.
-// nullopt: done.
+// not there, for this user alone, and trimmed to so many bytes. A plan that is there is replaced only if `overwrite`;
+// outside the cache, where a person has named the file, nothing is but a plan. nullopt: done.
 std::optional<planner::FileError> KeepPlan(const std::string& path, const planner::Plan& plan,
                                            std::uint64_t cache_bytes, bool overwrite = true);
 

@@ -71,15 +71,14 @@ std::string SummaryLine(const Statistics& statistics);
 //   devices[]  ordinal, name, the device figures, fragmentation (1 - peak live / peak reserved), and
 //     limit_bytes        STALLOC_MEMORY_LIMIT on this device, or null
 //     plan               state ("off", "watching", "waiting", "on trial", "settled", "left alone"), reason (why there
-//     is
-//                        no plan: null, "no iteration", "iterations differ"), kept ("not looked for",
-//                        "none", "used", "refused": the plan of an earlier run; "used" means that requests were known
-//                        from the first iteration on), file (where the plan is kept for the next run: null, nowhere),
-//                        shared (another rank made what is kept there), and of the newest plan method (null: there has
-//                        been none), period (requests and frees of an iteration), requests, planned_requests (those
-//                        with a slot), choices (plans with fewer pages are kept aside: how many plans there are to
-//                        choose from; 0 where no plan would save noticeably many), and pressure_switches: how often
-//                        another of them was put in force because memory was short, or no longer was
+//                        is no plan: null, "no iteration", "iterations differ"), kept ("not looked for", "none",
+//                        "used", "refused": the plan of an earlier run; "used" means that requests were known from the
+//                        first iteration on), file (where the plan is kept for the next run: null, nowhere), shared
+//                        (another rank made what is kept there), and of the newest plan method (null: there has been
+//                        none), period (requests and frees of an iteration), requests, planned_requests (those with a
+//                        slot), choices (plans with fewer pages are kept aside: how many plans there are to choose
+//                        from; 0 where no plan would save noticeably many), and pressure_switches: how often another of
+//                        them was put in force because memory was short, or no longer was
 //     last_iterations[]  number (from 1), requests, planned_requests, map_calls, map_us, waits_inserted; oldest first,
 //                        at most 16. Iterations before the first plan were not told apart and are not in it.
 //     after_warm_up      null, or what has been spent from iteration from_iteration on, which is the fifth or the first
@@ -89,7 +88,10 @@ std::string StatisticsJson(const Statistics& statistics);
 // The figures and their meanings as roff, for the manual page.
 std::string FiguresManual();
 
-// Writes StatisticsJson to `path`; an existing file is replaced as a whole. nullopt: done.
+// Why WriteStatistics could not write to `path`, as far as can be said before; nullopt: nothing is known.
+std::optional<planner::FileError> FindStatisticsObstacle(const std::string& path);
+
+// Writes StatisticsJson to `path`; JSON that is there is replaced as a whole, anything else is left. nullopt: done.
 std::optional<planner::FileError> WriteStatistics(const Statistics& statistics, const std::string& path);
 
 }  // namespace stalloc::runtime

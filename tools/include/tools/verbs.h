@@ -19,4 +19,15 @@ void AddShowVerb(CLI::App& app, int* exit_code);
 void AddReplayVerb(CLI::App& app, int* exit_code);
 void AddDoctorVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, int* exit_code);
 
+// The command that `run` or `doctor` is about: what their own options left over, and what is behind the dashes.
+inline std::vector<std::string> CommandOf(const CLI::App& verb, const std::vector<std::string>& behind_dashes) {
+  std::vector<std::string> command = verb.remaining();
+  // What the command line does not know is taken for the command; no command begins with a dash.
+  if (!command.empty() && command.front().starts_with('-'))
+    throw Failure(ExitCode::kUsage, verb.get_name() + " has no option " + command.front() + "; stalloc " +
+                                        verb.get_name() + " --help lists them");
+  command.insert(command.end(), behind_dashes.begin(), behind_dashes.end());
+  return command;
+}
+
 }  // namespace stalloc::tools
