@@ -54,15 +54,13 @@ class LineReader {
     ++line_;
     errno = 0;
     if (::gzgets(file_, buffer_.data(), static_cast<int>(buffer_.size())) == nullptr) {
-      int code = Z_OK;
-      const char* const reason = ::gzerror(file_, &code);
-      if (code == Z_ERRNO) {
-        return FileError{FileError::Kind::kIo, path_, "", "read: " + std::generic_category().message(errno)};
-      }
-      if (code != Z_OK && code != Z_STREAM_END) return Error(std::string("gzip: ") + reason);
+      if (auto failure = Failure()) return *failure;
       return std::optional<std::string_view>();
     }
     std::string_view text(buffer_.data());
+    // A line that has no end is the last, or was to be longer.
+    if (!text.ends_with('\n'))
+      if (auto failure = Failure()) return *failure;
     if (text.size() + 1 == buffer_.size()) return Error("line is longer than " + std::to_string(kMaxLineBytes));
     // gzgets ends at a zero byte as far as a C string goes: a line without its end that is not the last one has one.
     if (!text.ends_with('\n') && !::gzeof(file_)) return Error("zero byte in the text");
@@ -76,6 +74,17 @@ class LineReader {
 
  private:
   LineReader(const std::string& path, gzFile file) : path_(path), file_(file) {}
+
+  // What went wrong when the file was last read; nullopt: nothing.
+  std::optional<FileError> Failure() const {
+    int code = Z_OK;
+    std::string_view reason = ::gzerror(file_, &code);
+    if (code == Z_OK || code == Z_STREAM_END) return std::nullopt;
+    if (code == Z_ERRNO)
+      return FileError{FileError::Kind::kIo, path_, "", "read: " + std::generic_category().message(errno)};
+    if (const std::size_t name = reason.find(">: "); name != std::string_view::npos) reason.remove_prefix(name + 3);
+    return Error("gzip: " + std::string(reason));
+  }
 
   std::string path_;
   gzFile file_;
@@ -245,7 +254,7 @@ Result<Trace> ReadEventCsv(const std::string& path) {
         event.op = TraceEvent::Op::kFree;
         event.block = found->second.block;
       } else {
-        return table->Error("op is neither a nor f: \"" + std::string(row[0].substr(0, 40)) + '"');
+        return table->Error("op is neither a (allocated) nor f (freed): \"" + std::string(row[0].substr(0, 40)) + '"');
       }
       event.stream = streams.try_emplace(stream, static_cast<std::uint32_t>(streams.size())).first->second;
       event.flags = TraceEvent::kHasStream;

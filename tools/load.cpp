@@ -36,9 +36,16 @@ bool StartsWith(const Head& head, const char (&magic)[size]) {
 planner::Trace ReadOwnTrace(const std::string& path, TraceEnd end) {
   const auto tail =
       end == TraceEnd::kMayBeCutOff ? planner::TraceTail::kMayBeTruncated : planner::TraceTail::kMustBeWhole;
-  planner::Trace trace = Take(planner::ReadTraceFile(path, tail));
-  LabelSteps(&trace);
-  return trace;
+  auto trace = planner::ReadTraceFile(path, tail);
+  if (!trace && end == TraceEnd::kMustBeWhole &&
+      planner::ReadTraceFile(path, planner::TraceTail::kMayBeTruncated).ok()) {
+    planner::FileError error = trace.error();
+    error.reason += "; --salvage reads what is before that";
+    Throw(error);
+  }
+  planner::Trace taken = Take(std::move(trace));
+  LabelSteps(&taken);
+  return taken;
 }
 
 // Only what `stalloc show` relies on is checked; members that a later version has added are let be.
@@ -75,6 +82,11 @@ void ThrowIf(const std::optional<planner::FileError>& error) {
   if (error) Throw(*error);
 }
 
+std::string LoadedFile::WithArticle() const {
+  if (std::holds_alternative<StatisticsFile>(content)) return format;
+  return (format.front() == 'e' ? "an " : "a ") + format;
+}
+
 LoadedFile Load(const std::string& path, TraceEnd end) {
   const Head head = ReadHead(path);
   if (StartsWith(head, planner::kTraceBlockMagic)) return {"trace", ReadOwnTrace(path, end)};
@@ -92,7 +104,7 @@ LoadedFile Load(const std::string& path, TraceEnd end) {
 planner::Trace LoadTrace(const std::string& path, TraceEnd end) {
   LoadedFile file = Load(path, end);
   if (auto* trace = std::get_if<planner::Trace>(&file.content)) return std::move(*trace);
-  throw Failure(ExitCode::kBadInput, path + ": is a " + file.format + "; a trace is needed");
+  throw Failure(ExitCode::kBadInput, path + ": holds " + file.WithArticle() + "; a trace is needed");
 }
 
 }  // namespace stalloc::tools

@@ -45,13 +45,16 @@ int Main(int argc, char** argv) {
   stalloc::tools::AddShowVerb(app, &exit_code);
   stalloc::tools::AddReplayVerb(app, &exit_code);
   stalloc::tools::AddDoctorVerb(app, behind_dashes, &exit_code);
+  const std::string verb = argc < 2 || argv[1][0] == '-' ? "" : argv[1];
+  if (!verb.empty() && app.get_subcommands([&](const CLI::App* known) { return known->check_name(verb); }).empty())
+    return EndWith(ExitCode::kUsage, ("there is no command " + verb + "; stalloc --help lists them").c_str());
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
     app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return static_cast<int>(ExitCode::kUsage);
+    const std::string help = "stalloc " + (verb.empty() ? "" : verb + " ") + "--help";
+    return EndWith(ExitCode::kUsage, (std::string(error.what()) + "; " + help + " says more").c_str());
   }
   if (std::fflush(stdout) != 0) return EndWith(ExitCode::kInternal, "standard output cannot be written");
   return exit_code;

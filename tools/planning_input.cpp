@@ -15,8 +15,11 @@ namespace {
 
 using planner::TraceEvent;
 
-std::string StepText(std::optional<std::uint32_t> step) {
-  return step ? "no event belongs to step " + std::to_string(*step) : "no event to plan";
+std::string NothingToPlan(const planner::Trace& trace, std::optional<std::uint32_t> step) {
+  if (!step) return "no event to plan";
+  const auto [first, last] = std::minmax_element(trace.steps.begin(), trace.steps.end());
+  return "no event belongs to step " + std::to_string(*step) + "; the steps are " + std::to_string(*first) + " to " +
+         std::to_string(*last);
 }
 
 PlanningInput FromTrace(const std::string& path, const planner::Trace& trace, std::optional<std::uint32_t> step) {
@@ -24,7 +27,7 @@ PlanningInput FromTrace(const std::string& path, const planner::Trace& trace, st
     throw Failure(ExitCode::kUsage, path + ": --step: this trace names no steps, and nothing repeats in it");
   }
   const std::optional<planner::Window> window = planner::WindowOfStep(trace, step);
-  if (!window) throw Failure(step ? ExitCode::kUsage : ExitCode::kBadInput, path + ": " + StepText(step));
+  if (!window) throw Failure(step ? ExitCode::kUsage : ExitCode::kBadInput, path + ": " + NothingToPlan(trace, step));
 
   PlanningInput input;
   input.from_trace = true;
@@ -67,7 +70,8 @@ PlanningInput LoadPlanningInput(const std::string& path, std::optional<std::uint
     input.problem = std::move(table->problem);
     input.ids = std::move(table->ids);
   } else {
-    throw Failure(ExitCode::kBadInput, path + ": is a plan already; stalloc show prints it");
+    throw Failure(ExitCode::kBadInput,
+                  path + ": holds " + file.WithArticle() + " and no requests; stalloc show prints it");
   }
   input.format = file.format;
   return input;

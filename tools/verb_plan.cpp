@@ -179,6 +179,18 @@ ExitCode Run(const PlanOptions& options) {
   return ExitCode::kOk;
 }
 
+std::string CheckBytes(const std::string& text) {
+  const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+  return digits && std::strtoull(text.c_str(), nullptr, 10) != 0 ? std::string() : text + " is no number of bytes";
+}
+
+std::string CheckSeconds(const std::string& text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  return end != text.c_str() && *end == '\0' && seconds >= 0 && seconds < 1e9 ? std::string()
+                                                                              : text + " is no number of seconds";
+}
+
 std::string CheckPowerOfTwo(const std::string& text) {
   const unsigned long long value = std::strtoull(text.c_str(), nullptr, 10);
   return value != 0 && (value & (value - 1)) == 0 ? std::string() : text + " is no power of two";
@@ -191,18 +203,19 @@ void AddPlanVerb(CLI::App& app, int* exit_code) {
       app.add_subcommand("plan", "Place the requests of a trace or a CSV file, and compare with the bound");
   const auto options = std::make_shared<PlanOptions>();
   verb->add_option("FILE", options->input,
-                   "A trace, or a CSV with the columns op,id,bytes,stream,step or id,lower,upper,size; gzip too")
+                   "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed) or "
+                   "id,lower,upper,size; gzip too")
       ->required()
       ->type_name("");
   verb->add_option("--step", options->step, "The training step to plan (default: the last whole one)")->type_name("K");
   verb->add_option("--capacity", options->capacity_bytes, "Exit code 4 if the requests do not fit into N bytes")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Validator(CheckBytes, "", "bytes"))
       ->type_name("N");
   verb->add_option("--alignment", options->alignment_bytes, "Every offset is a multiple of N (default 1)")
       ->check(CLI::Validator(CheckPowerOfTwo, "", "power of two"))
       ->type_name("N");
   verb->add_option("--deadline", options->deadline_seconds, "Stop the search after S seconds")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Validator(CheckSeconds, "", "seconds"))
       ->type_name("S");
   verb->add_option("--seed", options->seed, "Same seed, input and threads, same plan (default 1)")->type_name("N");
   verb->add_option("--threads", options->threads, "0: as many as the machine has (default)")->type_name("N");

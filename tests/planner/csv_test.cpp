@@ -53,7 +53,10 @@ TEST_F(Csv, ReadsColumnsInAnyOrderAndGzip) {
   EXPECT_EQ(table->problem.requests[1], (Request{4, 3, 9, 0}));
   const std::string compressed = Contents(path);
   SetContents(path, std::string_view(compressed).substr(0, compressed.size() - 12));
-  EXPECT_FALSE(ReadLifetimeCsv(path).ok()) << "truncated gzip";
+  const auto truncated = ReadLifetimeCsv(path);
+  ASSERT_FALSE(truncated.ok());
+  EXPECT_NE(truncated.error().Text().find("gzip: unexpected end of file"), std::string::npos)
+      << truncated.error().Text();
 }
 
 TEST_F(Csv, RefusesBadEventsWithLineAndReason) {
@@ -69,7 +72,7 @@ TEST_F(Csv, RefusesBadEventsWithLineAndReason) {
   EXPECT_EQ(Events(head + "a,1,5,0,1\nf,1,5,0,1\nf,1,5,0,1\n"), "line 4: id \"1\" is freed twice");
   EXPECT_EQ(Events(head + "a,1,5,0,1\nf,1,6,0,1\n"),
             "line 3: id \"1\" is freed with another size than it was allocated with");
-  EXPECT_EQ(Events(head + "x,1,5,0,1\n"), "line 2: op is neither a nor f: \"x\"");
+  EXPECT_EQ(Events(head + "x,1,5,0,1\n"), "line 2: op is neither a (allocated) nor f (freed): \"x\"");
   EXPECT_EQ(Events(head + "a,1,5,0\n"), "line 2: 4 fields where the header has 5");
   EXPECT_EQ(Events(head + "a,1,5,0,1\na,2,5,0,\n"), "line 3: step is missing");
   EXPECT_EQ(Events(head + std::string(5000, 'a')), "line 2: line is longer than 4096");

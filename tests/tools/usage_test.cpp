@@ -37,13 +37,16 @@ TEST_F(Usage, MistakesAreExitCodeTwo) {
       {"run", "--"},
       {"run", "--growth", "99", "--", "true"},
       {"run", "--no-such-option=3", "--", "true"},
+      {"run", "--memory-limit=abc", "--", "true"},
+      {"doctor", "--no-such-option"},
       {"replay"},
       {"replay", input, "--allocator", "magic"},
   };
   for (const auto& mistake : mistakes) {
     const Ended ended = RunStalloc(mistake);
     EXPECT_EQ(ended.exit_code, 2) << ::testing::PrintToString(mistake) << ended.errors;
-    EXPECT_NE(ended.errors, "") << ::testing::PrintToString(mistake);
+    EXPECT_TRUE(ended.errors.starts_with("stalloc: error: ")) << ended.errors;
+    EXPECT_LT(ended.errors.size(), 200u) << ended.errors;
     EXPECT_EQ(ended.output, "") << ::testing::PrintToString(mistake);
   }
 }
@@ -104,6 +107,22 @@ TEST_F(Usage, HostileFilesAreRefusedByName) {
       EXPECT_EQ(ended.output, "") << verb << " " << name;
     }
   }
+}
+
+// What was asked for is named as it was written, with what would do.
+TEST_F(Usage, AMistakeIsNamedAsItWasWritten) {
+  const std::string input = Write("small.csv", SmallLifetimes());
+  const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
+      {{"dance"}, "there is no command dance"},
+      {{"run", "--memory-limit=abc", "--", "true"}, "--memory-limit=abc: it must be SIZE|PERCENT%"},
+      {{"doctor", "--no-such-option"}, "doctor has no option --no-such-option"},
+      {{"plan", input, "--deadline", "soon"}, "soon is no number of seconds"},
+      {{"plan", Write("stats.json", R"({"format": "stalloc-statistics", "version": 1, "process": {}, "total": {}, )"
+                                    R"("devices": []})")},
+       "holds statistics and no requests"},
+  };
+  for (const auto& [words, expected] : mistakes)
+    EXPECT_NE(RunStalloc(words).errors.find(expected), std::string::npos) << RunStalloc(words).errors;
 }
 
 TEST_F(Usage, TheLineOfAMistakeIsNamed) {

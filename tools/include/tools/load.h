@@ -25,6 +25,8 @@ struct StatisticsFile {  // NOLINT(bugprone-exception-escape): moving JSON throw
 struct LoadedFile {
   std::string format;  // for people: "trace", "event CSV", "lifetime CSV", "plan", "statistics"
   std::variant<planner::Trace, planner::LifetimeTable, planner::Plan, StatisticsFile> content;
+
+  std::string WithArticle() const;  // "a plan"
 };
 
 // A program that is killed leaves a trace whose last block is cut off. Nothing before it is lost, but whoever reads it
