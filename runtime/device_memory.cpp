@@ -126,8 +126,11 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
   EvictViews();
   for (const bool frugal : {false, true}) {
     // The driver refused: let all work finish, so that everything free is usable, and hold as little as possible.
-    if (frugal) NoteRefused(kPageBytes);
-    if (frugal && !SynchroniseAll()) break;
+    if (frugal) {
+      NoteRefused(kPageBytes);
+      if (!SynchroniseAll()) break;
+      pages_.TrimDriversPool();
+    }
     Claim claim;
     {
       std::lock_guard lock(mutex_);

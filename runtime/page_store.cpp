@@ -164,6 +164,12 @@ void PageStore::Shrink(PageNumber first, PageNumber count) noexcept {
   cost_.unmap_calls.fetch_add(count, std::memory_order_relaxed);
 }
 
+void PageStore::TrimDriversPool() noexcept {
+  if (driver_.cuMemPoolTrimTo == nullptr || driver_.cuDeviceGetDefaultMemPool == nullptr) return;
+  CUmemoryPool pool = nullptr;
+  if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) == CUDA_SUCCESS) driver_.cuMemPoolTrimTo(pool, 0);
+}
+
 void PageStore::Abandon() noexcept {
   views_mapped_.ForEachRun([&](std::size_t first, std::size_t count) { UnmapView(first * kPageBytes, count); });
   base_mapped_.ForEachRun([&](std::size_t first, std::size_t count) {

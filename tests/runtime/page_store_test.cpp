@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/device_memory.h"
 #include "runtime/mapped_pages.h"
 #include "runtime/peer_access.h"
 #include "simcuda/device.h"
@@ -106,6 +107,28 @@ TEST_F(Pages, ARefusedPeerDoesNotKeepTheDeviceFromGrowing) {
   EXPECT_EQ(pages.ApplyAccess(1), CUDA_ERROR_INVALID_DEVICE);
   EXPECT_EQ(pages.Grow(2, 2), CUDA_SUCCESS);
   EXPECT_EQ(AccessOf(0, pages.base() + 2 * kPageBytes), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+// What the driver's pool keeps idle, as PyTorch has it keep everything, is memory that this process has already.
+TEST_F(Pages, WhatTheDriversPoolKeepsIsTakenBackBeforeARequestIsRefused) {
+  simcuda::Reset({.memory_bytes = 512 * kPageBytes});
+  ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+  CUcontext context = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+  CUmemoryPool pool = nullptr;
+  ASSERT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+  cuuint64_t threshold = ~cuuint64_t{0};
+  ASSERT_EQ(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold), CUDA_SUCCESS);
+  CUdeviceptr passed = 0;
+  ASSERT_EQ(cuMemAllocAsync(&passed, 400 * kPageBytes, nullptr), CUDA_SUCCESS);
+  DeviceMemory memory(driver_, 0, 0, {});
+  ASSERT_EQ(memory.Initialise(), CUDA_SUCCESS);
+  EXPECT_EQ(memory.Allocate(300 * kPageBytes, {}, 0).result, CUDA_ERROR_OUT_OF_MEMORY) << "it is in use";
+  ASSERT_EQ(cuMemFreeAsync(passed, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_GE(simcudaPhysicalBytes(0), 400 * kPageBytes) << "the pool was to keep it";
+  EXPECT_EQ(memory.Allocate(300 * kPageBytes, {}, 0).result, CUDA_SUCCESS);
 }
 
 // Said between the driver's call and the moment when the page is known to be mapped: the last point at which whoever

@@ -33,6 +33,8 @@ namespace stalloc::runtime {
   X(cuMemSetAccess, true)                \
   X(cuMemAlloc, true)                    \
   X(cuMemFree, true)                     \
+  X(cuMemPoolTrimTo, false)              \
+  X(cuDeviceGetDefaultMemPool, false)    \
   X(cuStreamGetCtx, true)                \
   X(cuStreamGetId, false)                \
   X(cuStreamIsCapturing, true)           \

@@ -51,6 +51,11 @@ class PageStore {
   // Takes pages [first, first + count) out of the base range and gives them back to the driver. Nothing may use them.
   void Shrink(PageNumber first, PageNumber count) noexcept;
 
+  // Makes the driver's default pool of the device give back what lies idle in it: what was passed through to it and
+  // freed, and what a request that it refused had brought together by then, as long as the program's release threshold
+  // keeps it. Waits for nothing.
+  void TrimDriversPool() noexcept;
+
   // Unmaps and gives back everything, the address ranges too: the context has ended, and nothing uses them any more.
   // Threads that are still inside are refused by the driver from here on.
   void Abandon() noexcept;
