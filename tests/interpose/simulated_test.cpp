@@ -141,6 +141,8 @@ TEST(Simulated, OutOfMemoryIsReportedOnceAndSurvived) {
     // Where the memory is, by the function that took it.
     EXPECT_NE(outcome.output.find("FillTheDevice"), std::string::npos) << outcome.output;
     EXPECT_LE(CountOf(outcome.output, "out of memory on device 0"), 2u) << "a probe floods standard error";
+    // What was refused went nowhere.
+    EXPECT_NE(outcome.output.find(", 0 passed through; "), std::string::npos) << outcome.output;
     if (*limit != '\0') {
       EXPECT_NE(outcome.output.find("a higher STALLOC_MEMORY_LIMIT"), std::string::npos) << outcome.output;
     }

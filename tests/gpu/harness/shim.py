@@ -54,6 +54,7 @@ _TOTAL = {
     "online": "online_requests",
     "planned_bytes": "planned_bytes",
     "online_bytes": "online_bytes",
+    "out_of_memory": "out_of_memory",
     "map_calls": "map_calls",
     "map_us": "map_us",
     "inserted_waits": "waits_inserted",
@@ -96,7 +97,8 @@ def mapping_of_later_steps(whole, beginning, steps):
 
 
 def bytes_share(figures):
-    """Bytes served of all bytes asked for, None where the statistics do not say."""
+    """Bytes served of all bytes granted, None where the statistics do not say. What was refused counts nowhere: the shim
+    says of a request that it passed through only once the driver has granted it."""
     served = [figures.get(key) for key in ("planned_bytes", "online_bytes")]
     passed = figures.get("passed_through_bytes")
     if None in served or passed is None or sum(served) + passed == 0:
@@ -131,7 +133,7 @@ def figures_of_all(stderr, statistics_paths):
     if not found:
         return figures_of(stderr, None)
     together = {"warnings": other_lines(stderr)[:6], "processes": len(found)}
-    for key in ("planned", "online", "planned_bytes", "online_bytes", "map_calls", *_PROCESS):
+    for key in ("planned", "online", "planned_bytes", "online_bytes", "out_of_memory", "map_calls", *_PROCESS):
         values = [figures[key] for figures in found if figures.get(key) is not None]
         together[key] = sum(values) if values else None
     largest = max(figures.get("peak_reserved_bytes") or 0 for figures in found)
