@@ -139,7 +139,7 @@ bool HoldsSomethingElse(const std::string& path, std::span<const char> magic) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return false;
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return true;
+  if (file.get() < 0) return errno != ENOENT;  // somebody has deleted it meanwhile
   std::string head(magic.size(), '\0');
   return ::read(file.get(), head.data(), head.size()) != static_cast<ssize_t>(head.size()) ||
          !std::equal(head.begin(), head.end(), magic.begin());
