@@ -80,7 +80,13 @@ void DeviceMemory::KeepPlanInForce() {
 DeviceMemory::InForce DeviceMemory::in_force() const {
   std::lock_guard lock(mutex_);
   if (!plan_) return {.returns = counters_.plan_returns};
-  return {counters_.plan_returns, plan_->slots.size(), plan_->period, plan_->Scales()};
+  std::uint64_t iterations = 0, most = 0;
+  const auto count = [&](const IterationLog::Iteration& iteration) {
+    ++iterations;
+    most = std::max(most, iteration.spent.requests);
+  };
+  iterations_.VisitLast(count, 2);
+  return {counters_.plan_returns, plan_->slots.size(), plan_->period, plan_->Scales(), iterations < 2 ? 0 : most};
 }
 
 }  // namespace stalloc::runtime

@@ -20,6 +20,9 @@ constexpr double kKnown = 0.97;
 constexpr double kBusy = 0.03;
 constexpr int kGoodWindows = 2;
 
+// A plan of an earlier run is this program's only if it makes so large a part of the plan's requests in an iteration.
+constexpr double kWhole = 0.98;
+
 // Where it has not done well after so many windows, or serves next to nothing for some, it stays if it serves at least
 // this share of the requests, and is dropped otherwise. If it knew them, its places have been taken since (by the
 // optimizer's state, where a micro-batch was planned), and the program is watched on for a plan around that; if it did
@@ -152,7 +155,8 @@ bool Learner::Judge() {
   ++windows_;
   const auto requests = static_cast<double>(window.requests);
   known_share_ = static_cast<double>(window.matched) / requests;
-  doing_well_ = known_share_ >= kKnown && static_cast<double>(window.busy) <= kBusy * requests;
+  doing_well_ = known_share_ >= kKnown && static_cast<double>(window.busy) <= kBusy * requests &&
+                !(from_disk_ && OnlyResembles());
   good_windows_ = doing_well_ ? good_windows_ + 1 : 0;
   const bool scaled = memory_.in_force().scales;
   const double hopeless = scaled ? kHopelessScaled : kHopeless;
@@ -182,6 +186,14 @@ bool Learner::Judge() {
     LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
   }
   return true;
+}
+
+// The plan has places for requests that never come: it is of another rank's or run's iteration, in which this one is
+// contained, and holds memory for more than this one needs.
+bool Learner::OnlyResembles() const {
+  const DeviceMemory::InForce now = memory_.in_force();
+  return !now.scales && now.requests_made != 0 &&
+         static_cast<double>(now.requests_made) < kWhole * static_cast<double>(now.requests);
 }
 
 void Learner::Settle() {
@@ -275,6 +287,7 @@ void Learner::BeginTrial(std::int64_t period, std::uint64_t requests) {
   pattern_requests_ = requests;
   doing_well_ = true;  // until a window says otherwise
   known_share_ = 1;
+  from_disk_ = false;
   windows_ = 0;
   good_windows_ = 0;
   hopeless_windows_ = 0;

@@ -79,6 +79,7 @@ void Learner::TellOfKept() {
   const Candidate& kept = candidates_[chosen_];
   keeper_.StartFrom(kept.path);
   BeginTrial(kept.period, kept.requests);
+  from_disk_ = true;
   Tell([&](PlanStatus& status) {
     status.state = PlanStatus::State::kOnTrial;
     status.file = kept.path;

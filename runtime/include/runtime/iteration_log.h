@@ -57,8 +57,8 @@ class IterationLog {
 
   // The last iterations, oldest first, at most kKept.
   template <typename Visit>
-  void VisitLast(Visit visit) const {
-    const std::size_t count = kept_ < kKept ? kept_ : kKept;
+  void VisitLast(Visit visit, std::size_t at_most = kKept) const {
+    const std::size_t count = std::min({kept_, kKept, at_most});
     for (std::size_t i = kept_ - count; i < kept_; ++i) visit(ring_[i % kKept]);
   }
 

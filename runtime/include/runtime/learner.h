@@ -65,6 +65,7 @@ class Learner {
   bool GivesWayTo(const Pattern& pattern) const;
   bool Adopt(const Pattern& pattern);
   bool Judge();
+  bool OnlyResembles() const;
   void Settle();
   bool Renew();
   void NoteReturn();
@@ -104,6 +105,7 @@ class Learner {
   bool awaiting_ = false;               // the last plan adopted had not come into force yet
   bool doing_well_ = false;
   double known_share_ = 0;    // of the last window's requests, whether or not their slots were free
+  bool from_disk_ = false;    // the plan in force is an earlier run's
   int windows_ = 0;           // judged since the plan came into force
   int good_windows_ = 0;      // of these, the last in a row that did well
   int hopeless_windows_ = 0;  // or that served next to nothing
