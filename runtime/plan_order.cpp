@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 
 #include "planner/lower_bound.h"
 #include "planner/plan.h"
@@ -39,8 +40,9 @@ std::vector<SlotOrder> AddStreamOrder(const Pattern& pattern, const std::vector<
   }
   if (ordinals.size() <= 1 && one_order) return {};
 
-  problem->streams = static_cast<std::uint32_t>(ordinals.size());
-  problem->reusable.resize(members.size() * ordinals.size());
+  const std::size_t streams = ordinals.size();
+  problem->streams = static_cast<std::uint32_t>(streams);
+  problem->reusable.resize(members.size() * streams);
   std::vector<FreedIn> freed;
   for (std::size_t i = 0; i < members.size(); ++i) {
     planner::Request& r = problem->requests[i];
@@ -51,12 +53,10 @@ std::vector<SlotOrder> AddStreamOrder(const Pattern& pattern, const std::vector<
       const auto at = order.BehindAt(stream, block.freed, block.freed_at);
       return at ? std::min(never, r.end + (*at - block.freed_at)) : never;
     };
-    // Freed on another stream than its own: to its own it is back only when that is ordered behind the free.
-    const Time end = block.stream == kNoStream ? r.end : std::max(r.end, reusable_on(block.stream));
-    for (const auto& [stream, ordinal] : ordinals)
-      problem->reusable[i * ordinals.size() + ordinal] =
-          stream == block.stream ? end : std::max(end, reusable_on(stream));
-    r.end = end;
+    for (const auto& [stream, ordinal] : ordinals) {
+      const bool in_no_order = stream == kNoStream && block.stream == kNoStream;
+      problem->reusable[i * streams + ordinal] = in_no_order ? r.end : std::max(r.end, reusable_on(stream));
+    }
     r.stream = ordinals[block.stream];
     freed.push_back({block.freed.stream, block.freed.position});
   }
@@ -65,6 +65,14 @@ std::vector<SlotOrder> AddStreamOrder(const Pattern& pattern, const std::vector<
   for (const PlannedWait& wait : PlanWaits(problem, freed, WholePages(planner::PeakLive(*problem)), kMaxWaits)) {
     slots[wait.at].waits = true;
     slots[wait.freed].waited_for = true;
+  }
+  // A block that is freed on another stream than its own is back to its own only when that is ordered behind the free.
+  // To the planner it lives until then; to the waits above it did not, for they may bring that about sooner.
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    planner::Request& r = problem->requests[i];
+    const auto reusable = std::span(problem->reusable).subspan(i * streams, streams);
+    r.end = reusable[r.stream];
+    for (Time& from : reusable) from = std::max(from, r.end);
   }
   return slots;
 }
