@@ -7,17 +7,6 @@
 
 namespace stalloc::runtime {
 
-namespace {
-
-// After it was tried for the n-th time to make a plan anew n iterations must pass, at most so many: sizes that always
-// grow, or that no plan can have room for, are not worth a plan for each.
-constexpr std::uint64_t kMostPatience = 32;
-
-// What has lived for so many iterations is there to stay.
-constexpr std::uint64_t kIterationsToStay = 2;
-
-}  // namespace
-
 // Under the lock. Whether the slot has room for the request, which is noted if it has not.
 bool DeviceMemory::HasRoom(std::size_t index, Asked* asked) noexcept {
   asked->scaled = static_cast<std::int32_t>(index);
@@ -43,8 +32,7 @@ void DeviceMemory::NoteServedOnline(const Asked& asked, CUdeviceptr address, Vie
 std::optional<DeviceMemory::Scaled> DeviceMemory::ScaledPlan() const {
   std::lock_guard lock(mutex_);
   if (!plan_ || !plan_->Scales()) return std::nullopt;
-  const std::uint64_t settling = std::min(next_number_, kIterationsToStay * plan_->slots.size());
-  return Scaled{plan_, plan_->scaled, plan_->outgrown_in, next_number_ - settling};
+  return Scaled{plan_, plan_->scaled, plan_->outgrown_in, SettledBefore(next_number_, plan_->slots.size())};
 }
 
 std::optional<DeviceMemory::Scaled> DeviceMemory::TakeOutgrown() {
@@ -60,7 +48,7 @@ std::optional<DeviceMemory::Scaled> DeviceMemory::TakeOutgrown() {
   std::lock_guard lock(mutex_);
   if (!scaled || scaled->plan != plan_) return std::nullopt;
   ++plan_->renewals;
-  plan_->patience_until = plan_->matcher.IterationsSeen() + std::min(plan_->renewals, kMostPatience);
+  plan_->BePatient(plan_->matcher.IterationsSeen());
   plan_->outgrown_in = 0;
   return scaled;
 }

@@ -10,8 +10,8 @@ namespace stalloc::runtime {
 
 namespace {
 
-// The first look for an iteration is taken after this many observations, the next when there are half as many again, so
-// that all looks together cost about as much as the last one.
+// The first look for an iteration is taken after this many observations, each of the next when there are a quarter
+// more, so that all looks together cost a few times as much as the last one.
 constexpr std::uint64_t kFirstLook = 256;
 
 // A plan in force is judged by windows of two iterations' requests. It does well while it knows nearly all of them and
@@ -182,7 +182,7 @@ bool Learner::Judge() {
     Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
   } else {
     LogInfo(device + ": iterations differ too much to be planned; serving online");
-    if (kept_period_ == 0) keeper_.Withdraw();  // nothing has done well yet
+    if (kept_period_ == 0) WithdrawKept();  // nothing has done well yet
     LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
   }
   return true;
@@ -272,7 +272,8 @@ bool Learner::Renew() {
   MakeRoom(*outgrown, memory_, &task);
   if (!IsNeeded(task, memory_)) return false;
   const MadePlan made = MakePlan(task, options_.deadline_ms);
-  made.in_force->renewals = made.in_force->patience_until = outgrown->plan->renewals;
+  made.in_force->renewals = outgrown->plan->renewals;
+  made.in_force->BePatient(0);
   if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) return false;
   chooser_.Forget();
   Tell([&](PlanStatus& status) { status.method = made.method; });

@@ -123,6 +123,15 @@ bool Learner::Dissolving(const Pattern& pattern, const planner::Plan& outline) c
   return blocks_.BytesFreedSince(pattern.first_block, behind->made_at) > staying_bytes / kMostGoing;
 }
 
+// What was kept did no good; neither this run nor the next is to start from it.
+void Learner::WithdrawKept() {
+  keeper_.Withdraw();
+  Tell([](PlanStatus& status) {
+    status.file.clear();
+    status.shared = false;
+  });
+}
+
 // Keeps a plan for the next run, where no other process has kept the same.
 void Learner::Keep(const Pattern& pattern) {
   if (options_.shelf.empty()) return;

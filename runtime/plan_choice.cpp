@@ -31,9 +31,7 @@ constexpr auto kFirstPause = seconds(1);
 constexpr auto kLongestPause = seconds(64);
 constexpr auto kFirstPatience = seconds(60);
 
-// What has lived for so many iterations is there to stay. A plan that has more than one in so many slots on such blocks
-// is of no use.
-constexpr std::uint64_t kIterationsToStay = 2;
+// A plan that has more than one in so many slots on blocks that have come to stay since is of no use.
 constexpr std::size_t kFewSlots = 50;
 
 // A plan is worth a switch if it saves so many of `pages`: what moves is served online once, and may be in the way.
@@ -282,8 +280,8 @@ void PlanChooser::SearchAround(std::vector<planner::FixedBlock> blocks) {
 std::optional<std::string> PlanChooser::PutInForce(std::size_t choice, Clock::time_point now) {
   const planner::PlanChoice& chosen = front_.choices[choice];
   const MemoryCounters counters = memory_.Counters();
-  const std::uint64_t settled =
-      Less(counters.planned_requests + counters.online_requests, kIterationsToStay * task_->pattern.requests.size());
+  const std::uint64_t next_number = counters.planned_requests + counters.online_requests + 1;
+  const std::uint64_t settled = SettledBefore(next_number, task_->pattern.requests.size());
   std::vector<planner::FixedBlock> blocks = NewBlocks(settled);
   if (SlotsOn(task_->pages.problem, chosen.slots, blocks) * kFewSlots > chosen.slots.size()) {
     planned_around_ = settled;

@@ -17,24 +17,6 @@ bool Plannable(const PatternRequest& request) {
   return (!request.size_varies || request.scales) && !request.persists && request.size_bytes != 0;
 }
 
-// The places at which the example iteration's blocks were served online: a plan that is known to fit what is held.
-// kNone if the view that was taken then has no room for `size_bytes`.
-BlockPlace ObservedPlace(const SeenBlocks::Block& block, Bytes size_bytes, const DeviceMemory& memory) {
-  BlockPlace place;
-  if (block.view == kNoView) {
-    place.kind = BlockPlace::Kind::kRun;
-    place.begin = block.begin;
-    return place;
-  }
-  place.pages = memory.PagesOfView(block.view);
-  const std::size_t pages = PagesUnder(block.begin, GranulesOf(size_bytes));
-  if (place.pages.size() < pages) return {};
-  place.kind = BlockPlace::Kind::kPages;
-  place.begin = block.begin;
-  place.pages.resize(pages);  // a view may be longer than its block
-  return place;
-}
-
 // Which request of the pattern a block is: of the example iteration, or, where iterations are the same request for
 // request, of the one before it or any after it. nullopt: not known.
 std::optional<std::size_t> RequestOf(const Pattern& pattern, std::uint64_t number) {
@@ -71,6 +53,19 @@ void AppendRuns(const BlockPlace& place, Bytes size_bytes, std::vector<FixedBloc
     const Run run = GranulesInPage(place.pages[k], k, place.begin, granules);
     runs->push_back({Bytes{run.begin} * kGranuleBytes, Bytes{run.length()} * kGranuleBytes});
   }
+}
+
+BlockPlace ServedPlace(ViewIndex view, Granule begin, Bytes size_bytes, const DeviceMemory& memory) {
+  BlockPlace place;
+  if (view != kNoView) {
+    place.pages = memory.PagesOfView(view);
+    const std::size_t pages = PagesUnder(begin, GranulesOf(size_bytes));
+    if (place.pages.size() < pages) return {};
+    place.pages.resize(pages);  // a view may be longer than its block
+  }
+  place.kind = view == kNoView ? BlockPlace::Kind::kRun : BlockPlace::Kind::kPages;
+  place.begin = begin;
+  return place;
 }
 
 planner::Slot SlotOf(const BlockPlace& place) {
@@ -141,7 +136,8 @@ PlanningTask TaskOf(const PlanRequest& request) {
     if (block == nullptr) {
       task.all_observed = false;
     } else {
-      slot = SlotOf(ObservedPlace(*block, task.pattern.requests[member].size_bytes, request.memory));
+      const Bytes size_bytes = task.pattern.requests[member].size_bytes;
+      slot = SlotOf(ServedPlace(block->view, block->begin, size_bytes, request.memory));
     }
     task.pages.incumbent.push_back(std::move(slot));
   }

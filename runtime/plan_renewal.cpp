@@ -13,20 +13,6 @@ namespace {
 // So much more than the program's own peak may be planned for.
 constexpr double kMostOverPeak = 0.01;
 
-// Where a request was served online; kNone if the view that was taken has no room for it any more.
-BlockPlace OnlinePlace(const ScaledSlot& slot, planner::Bytes size_bytes, const DeviceMemory& memory) {
-  BlockPlace place;
-  if (slot.online_view != kNoView) {
-    place.pages = memory.PagesOfView(slot.online_view);
-    const std::size_t pages = PagesUnder(slot.online_begin, GranulesOf(size_bytes));
-    if (place.pages.size() < pages) return {};
-    place.pages.resize(pages);
-  }
-  place.kind = slot.online_view == kNoView ? BlockPlace::Kind::kRun : BlockPlace::Kind::kPages;
-  place.begin = slot.online_begin;
-  return place;
-}
-
 }  // namespace
 
 PlanningTask TaskOf(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory) {
@@ -51,7 +37,7 @@ void MakeRoom(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory, Pl
     request.size_bytes = std::max(request.size_bytes, slot.outgrown_bytes);
     task->pages.problem.requests[k].size_bytes = WholeGranules(request.size_bytes);
     if (slot.online_in == scaled.outgrown_in)
-      task->pages.incumbent[k] = SlotOf(OnlinePlace(slot, request.size_bytes, memory));
+      task->pages.incumbent[k] = SlotOf(ServedPlace(slot.online_view, slot.online_begin, request.size_bytes, memory));
   }
 }
 

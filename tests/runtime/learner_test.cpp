@@ -1,5 +1,8 @@
 // Learner: what is planned once there is a plan, and what becomes of one that does not do well.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "model_test.h"
 #include "training_loop.h"
@@ -44,14 +47,18 @@ TEST_F(LearnerTest, WhatLivesIntoTheNextIterationIsInNobodysWay) {
 }
 
 // Iterations that were alike but for their sizes, and are not any more: what the plan does not serve is in its way.
+// Nothing is kept of it then, and the statistics name no file.
 TEST_F(LearnerTest, APlanOfSizesThatScaleEndsWhereItServesLessThanHalf) {
-  TrainingLoop loop(device_, api_, {});
+  const std::string file = testing::TempDir() + "stalloc_learner_" + std::to_string(::getpid()) + ".plan";
+  TrainingLoop loop(device_, api_, {}, {.file = file});
   std::uint64_t i = 0;
   const auto iterate = [&] { loop.Iterate(80 + i++ * 7 % 21); };
   while (loop.status().state != PlanStatus::State::kOnTrial && i < 100) iterate();
   ASSERT_TRUE(loop.memory().ScaledPlan());
   iterate();
   ASSERT_GT(loop.planned(), loop.kRequests / 2);
+  EXPECT_EQ(loop.status().file, file);
+  EXPECT_EQ(::access(file.c_str(), F_OK), 0);
   int iterations = 0;
   for (; loop.status().state == PlanStatus::State::kOnTrial && iterations < 100; ++iterations) {
     loop.Chance(150);
@@ -59,6 +66,8 @@ TEST_F(LearnerTest, APlanOfSizesThatScaleEndsWhereItServesLessThanHalf) {
   }
   EXPECT_EQ(loop.status().state, PlanStatus::State::kLeftAlone);
   EXPECT_LT(iterations, 8);
+  EXPECT_EQ(loop.status().file, "");
+  EXPECT_NE(::access(file.c_str(), F_OK), 0);
 }
 
 }  // namespace

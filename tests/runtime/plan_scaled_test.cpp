@@ -164,6 +164,23 @@ TEST_F(PlanScaled, TheNextRunIsPlannedFromTheStart) {
   }
 }
 
+// A plan for each new maximum would not be worth it; but however many there were before, there is one now and then.
+TEST_F(PlanScaled, SizesThatAlwaysGrowAreFollowedNowAndThen) {
+  SequenceLoop loop(device_, api_, {});
+  loop.law.scores = 1;
+  for (int i = 0; i < 40; ++i) loop.Train(Length());
+  std::uint64_t plans = loop.memory().Counters().plans_installed;
+  int since = 0;
+  int longest = 0;
+  for (std::uint64_t most = 201; most < 1500; ++most) {
+    loop.Train(most % 2 == 0 ? most : Length(60, most));
+    since = loop.memory().Counters().plans_installed == plans ? since + 1 : 0;
+    plans = loop.memory().Counters().plans_installed;
+    longest = std::max(longest, since);
+  }
+  EXPECT_LE(longest, 33);
+}
+
 // The kept plan is another program's: its sizes follow another law.
 TEST_F(PlanScaled, AnotherLawIsNoHarm) {
   for (int run = 0; run < 2; ++run) {

@@ -73,6 +73,7 @@ class Learner {
   void FollowChoice();
   void TellOfKept();
   void GiveUpKept();
+  void WithdrawKept();
   void Keep(const Pattern& pattern);
   bool Dissolving(const Pattern& pattern, const planner::Plan& outline) const;
   void LeaveAlone(PlanStatus::Reason reason);

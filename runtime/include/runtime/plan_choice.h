@@ -6,9 +6,8 @@
 //
 // Memory is looked at once a second, and at once when somebody was refused any. Short means one of two things:
 //   - somebody was refused: a request of the program's beyond what this memory may hold, or a call of somebody else's
-//   in
-//     this process (a library, a graph, a module) that the driver could not satisfy. What was refused is owed for half
-//     a minute, for the program, a framework or a person tries again.
+//     in this process (a library, a graph, a module) that the driver could not satisfy. What was refused is owed for
+//     half a minute, for the program, a framework or a person tries again.
 //   - the driver has little left, 1/64 of the device. Other processes are refused unseen; this is all that is seen.
 // Then, first, idle pages that the plan does not touch are given back. Where that is not enough, a plan with fewer
 // pages takes over at the next iteration: of those that fit into what may be held the one with the fewest handles to

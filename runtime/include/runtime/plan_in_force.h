@@ -1,6 +1,7 @@
 // PlanInForce: a plan as the serving path uses it. Made by the learner, owned by DeviceMemory, changed under its lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,13 @@ struct ScaledSlot {
   ViewIndex online_view = kNoView;
 };
 
+// Blocks that live and have a lower number are there to stay, if the next to be made has `next_number` and an iteration
+// makes `requests`: they have outlived two.
+inline std::uint64_t SettledBefore(std::uint64_t next_number, std::uint64_t requests) noexcept {
+  constexpr std::uint64_t kIterationsToStay = 2;
+  return next_number - std::min(next_number, kIterationsToStay * requests);
+}
+
 struct PlanInForce {
   Matcher matcher;
   Matcher::PreparedPattern prepared;  // goes into `matcher` when the plan is installed
@@ -57,6 +65,13 @@ struct PlanInForce {
   std::uint64_t renewals = 0;        // how often it was tried to make it, and those before it, anew with more room
   std::uint64_t patience_until = 0;  // not again before this iteration
   std::vector<bool> touched;         // by page: a slot, or a persistent block's place, lies in it
+
+  // After the n-th renewal n iterations must pass from `iteration` on, at most so many: sizes that always grow, or that
+  // no plan can have room for, are not worth a plan for each.
+  void BePatient(std::uint64_t iteration) noexcept {
+    constexpr std::uint64_t kMostPatience = 32;
+    patience_until = iteration + std::min(renewals, kMostPatience);
+  }
 
   // Slots of blocks that the program makes once and keeps (weights, optimizer state), known from an earlier run: by
   // (call site, size), in the order of occurrence.

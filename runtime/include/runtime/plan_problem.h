@@ -54,6 +54,11 @@ std::vector<DeviceMemory::LiveBlock> PersistentBlocks(const Pattern& pattern, co
 // The bytes of the base range in which a block lies.
 void AppendRuns(const BlockPlace& place, planner::Bytes size_bytes, std::vector<planner::FixedBlock>* runs);
 
+// Where a block was served that was seen to lie at `begin`, in `view` if that is not kNoView; the places of an
+// iteration's blocks are a plan that is known to fit what is held. kNone if the view has no room for `size_bytes` by
+// now.
+BlockPlace ServedPlace(ViewIndex view, Granule begin, planner::Bytes size_bytes, const DeviceMemory& memory);
+
 planner::Slot SlotOf(const BlockPlace& place);
 BlockPlace PlaceOf(const planner::Slot& slot);
 
