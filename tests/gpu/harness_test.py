@@ -1,5 +1,6 @@
 """Checks the parts of the GPU harnesses that can be wrong without a GPU: what they read, compare and conclude."""
 
+import argparse
 import contextlib
 import io
 import json
@@ -17,7 +18,7 @@ from xml.etree import ElementTree
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import plots
 import run
-from harness import allocators, child, compare, device, report, shim, svg
+from harness import allocators, child, compare, device, options, report, shim, svg
 from harness.turns import Stopped, take_turns
 
 
@@ -99,7 +100,7 @@ class Compare(unittest.TestCase):
 
     def test_equal_bits_ratio_and_outside(self):
         base, other = result("default", [1, 2, 3], [9, 10, 20]), result("async", [1, 2, 3], [9, 11, 22], outside=1700)
-        run.compare(other, base)
+        compare.compare(other, base)
         out = other["compared"]
         self.assertTrue(out["same_bits"])
         self.assertAlmostEqual(out["step_ratio"], 1.1)
@@ -112,7 +113,7 @@ class Compare(unittest.TestCase):
         ours = result("stalloc1", [1, 2], [9, 10], outside=1610)
         # The shim serves 60 that a library asked for: they are live and reserved here, and beside both natively.
         ours["record"].update(peak_allocated_bytes=960, reserved_bytes=[1100] * 2, driver_used_bytes=[1608] * 2)
-        run.compare(ours, base, peer)
+        compare.compare(ours, base, peer)
         out = ours["compared"]
         self.assertEqual(out["outside_bytes"], 1610 - 570 + 60)
         self.assertAlmostEqual(out["outside_fragmentation"], 1 - 960 / 1100)
@@ -120,18 +121,18 @@ class Compare(unittest.TestCase):
 
     def test_one_different_loss(self):
         other = result("async", [1, 2.5, 3], [9, 11, 22])
-        run.compare(other, result("default", [1, 2, 3], [9, 10, 20]))
+        compare.compare(other, result("default", [1, 2, 3], [9, 10, 20]))
         self.assertFalse(other["compared"]["same_bits"])
         self.assertEqual(other["compared"]["first_difference"], 1)
 
     def test_different_parameters_or_no_number_are_not_the_same(self):
         base = result("default", [1, 2], [9, 10])
         other = result("async", [1, 2], [9, 10], checksum="d")
-        run.compare(other, base)
+        compare.compare(other, base)
         self.assertFalse(other["compared"]["same_bits"])
         nan = float("nan")
         other = result("async", [1, nan], [9, 10])
-        run.compare(other, result("default", [1, nan], [9, 10]))
+        compare.compare(other, result("default", [1, nan], [9, 10]))
         self.assertFalse(other["compared"]["same_bits"])
 
 
@@ -199,6 +200,35 @@ class Environment(unittest.TestCase):
         self.assertEqual(ours["LD_PRELOAD"], "/lib/libstalloc.so:/other.so")
         self.assertEqual(native["PYTORCH_ALLOC_CONF"], "expandable_segments:True")
         self.assertNotIn("STALLOC_PLAN", native)
+
+
+class Options(unittest.TestCase):
+    def parse(self, *words):
+        parser = argparse.ArgumentParser()
+        options.add(parser, "out", ("default", "stalloc1"), steps=3)
+        return parser.parse_args(words)
+
+    def test_settings_reach_the_stalloc_runs_only(self):
+        arguments = self.parse("--env", "STALLOC_LOG=info", "--env", "STALLOC_PLAN_CACHE=a=b")
+        self.assertEqual((arguments.steps, arguments.allocators), (3, ["default", "stalloc1"]))
+        given = {"STALLOC_LOG": "info", "STALLOC_PLAN_CACHE": "a=b"}
+        self.assertEqual(options.settings(arguments, "stalloc1"), given)
+        self.assertEqual(options.settings(arguments, "default"), {})
+
+    def test_a_library_is_needed_for_stalloc_only(self):
+        self.assertIsNone(options.lacks_library(self.parse("--allocators", "default,async")))
+        self.assertIn("--lib", options.lacks_library(self.parse()))
+        self.assertIn("--lib", options.lacks_library(self.parse("--lib", "/nonexistent.so")))
+        self.assertIsNone(options.lacks_library(self.parse("--lib", __file__)))
+
+    def test_a_record_that_is_cut_off_is_none(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "record.json")
+            self.assertIsNone(options.record(path))
+            for text, expected in (('{"losses": [', None), ('{"losses": []}', {"losses": []})):
+                with open(path, "w") as file:
+                    file.write(text)
+                self.assertEqual(options.record(path), expected)
 
 
 class Children(unittest.TestCase):

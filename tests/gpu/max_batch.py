@@ -29,7 +29,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import allocators, child, device, table
+from harness import allocators, child, device, options, table
 from harness.ballast import Ballast
 from harness.compare import not_the_allocators
 from harness.pool import Pool
@@ -129,15 +129,12 @@ class Case:
         if self.clock.left() < 10:
             raise OutOfTime
         out = os.path.join(self.directory, f"{self.workload}.{len(self.tried)}.json")
-        options = [*self.levels.options(level), "--steps", steps, "--warmup", warmup, "--out", out]
+        words = [*self.levels.options(level), "--steps", steps, "--warmup", warmup, "--out", out]
         plan = os.path.join(self.directory, f"{self.workload}.level{level}.plan")
         device.wait_until_idle(self.nvml, self.idle_bytes, slack_bytes=16 << 20)
-        process, code, seconds = self.pool.run(allocator, options, self.arguments.timeout, plan)
-        record = None
-        if os.path.exists(out):
-            with open(out) as file:
-                record = json.load(file)
-        trained = code == 0 and len(record["step_ms"]) == steps
+        process, code, seconds = self.pool.run(allocator, words, self.arguments.timeout, plan)
+        record = options.record(out)
+        trained = code == 0 and record is not None and len(record["step_ms"]) == steps
         state = "trains" if trained else "out of memory" if record and record["oom"] else f"exit {code}"
         note = "" if trained or state == "out of memory" else child.tail(process.stderr(), 2)
         attempt = {"workload": self.workload, "allocator": allocator, "level": level, "steps": steps}
@@ -295,8 +292,8 @@ def main():
     if reason:
         print(f"skipped: {reason}")
         return device.SKIPPED
-    if any(n in allocators.STALLOC for n in arguments.allocators) and not os.path.exists(arguments.lib or ""):
-        print("--lib must name libstalloc.so for the stalloc runs", file=sys.stderr)
+    if reason := options.lacks_library(arguments):
+        print(reason, file=sys.stderr)
         return 2
     content = {"command": "python3 tests/gpu/max_batch.py " + " ".join(sys.argv[1:]), "machine": device.describe()}
     content.update(date=time.strftime("%Y-%m-%d", time.gmtime()), left_out=[], results=[], tried=[])

@@ -34,9 +34,9 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import allocators, device, report, shim, table
+from harness import allocators, device, options, report, shim, table
 from harness.child import Child, tail
-from harness.compare import compare, compare_all, merge, summaries  # noqa: F401  compare: for run_multi.py
+from harness.compare import compare_all, merge, summaries
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STATIC = ("gpt2", "llama_rc", "resnet50", "moe")
@@ -61,18 +61,9 @@ def chosen(text):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--workloads", type=chosen, default="all", help=f"comma-separated names or groups: {', '.join(GROUPS)}")
-    parser.add_argument("--allocators", type=allocators.chosen, default=",".join(allocators.ALL))
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--warmup", type=int, default=8)
+    options.add(parser, "gpu-results")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--lib", help="libstalloc.so; needed for stalloc1 and stalloc2")
-    parser.add_argument("--out", default="gpu-results")
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="measure nothing: tables of these results.json")
-    parser.add_argument("--time-budget", type=float, default=560, metavar="SECONDS", help="start no run past this")
-    parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="of one run")
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the stalloc runs")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run of the harness")
-    parser.add_argument("--tiny", action="store_true")
     parser.add_argument(
         "--after-six", action="store_true", help="stalloc: a run of six steps beside each, for 'after 6'"
     )
@@ -108,7 +99,7 @@ class Bench:
     def start(self, run):
         """Starts a run's process, which will wait at its gate."""
         arguments = self.arguments
-        extra = dict(pair.split("=", 1) for pair in arguments.env) if run.allocator in allocators.STALLOC else {}
+        extra = options.settings(arguments, run.allocator)
         environment = allocators.environment_for(run.allocator, arguments.lib, run.plan, run.statistics_path, extra)
         command = [sys.executable, os.path.join(HERE, "scripts", f"{run.workload}.py"), "--gate"]
         command += ["--steps", str(SHORT if run.short else arguments.steps), "--warmup", str(arguments.warmup)]
@@ -131,11 +122,7 @@ class Bench:
             self.durations[run.workload] = max(seconds, self.durations.get(run.workload, 0))
         result = {"workload": run.workload, "allocator": run.allocator, "repeat": run.repeat, "exit": code}
         result.update(seconds=seconds, outside_peak_bytes=sampler.peak_bytes[0], outside_samples=sampler.samples)
-        try:
-            with open(run.record_path) as file:
-                result["record"] = json.load(file)
-        except (OSError, ValueError):
-            result["record"] = None
+        result["record"] = options.record(run.record_path)
         if run.allocator in allocators.STALLOC:
             result["shim"] = shim.figures_of(child.stderr(), run.statistics_path)
         if run.short:
@@ -146,8 +133,7 @@ class Bench:
             f"=== {run.name}: exit {code}, {seconds:.1f} s\n{tail(child.stdout(), 4)}\n{tail(child.stderr())}"
         )
         median = (result["record"] or {}).get("median_step_ms")
-        state = "ok" if code == 0 else "TIMED OUT" if code is None else f"EXIT {code}"
-        print(f"{run.name:32} {state:10} {seconds:6.1f} s  step {table.number(median, 2)} ms", flush=True)
+        print(f"{run.name:32} {options.state(code):10} {seconds:6.1f} s  step {table.number(median, 2)} ms", flush=True)
         if code != 0:
             print(tail(child.stderr(), 8), flush=True)
 
@@ -255,8 +241,8 @@ def main():
     if reason:
         print(f"skipped: {reason}")
         return device.SKIPPED
-    if any(n in allocators.STALLOC for n in arguments.allocators) and not os.path.exists(arguments.lib or ""):
-        print("--lib must name libstalloc.so for the stalloc runs", file=sys.stderr)
+    if reason := options.lacks_library(arguments):
+        print(reason, file=sys.stderr)
         return 2
     about = {"command": "python3 tests/gpu/run.py " + " ".join(sys.argv[1:])}
     about.update(machine=device.describe(), date=time.strftime("%Y-%m-%d", time.gmtime()))

@@ -15,12 +15,13 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import allocators, child, device, shim, table
-from run import compare
+from harness import allocators, child, device, options, shim, table
+from harness.compare import compare
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Multicast over NVLink is left alone: a fault in it takes the whole host's GPUs down.
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+NAMES = ("default", "async", "stalloc1", "stalloc2")
 HEADER = ["mode", "allocator", "rank", "bits", "step ms", "ratio", "live GiB", "held GiB", "frag %", "outside GiB"]
 HEADER += ["out frag %", "planned", "online", "passed", "planned %"]
 
@@ -29,16 +30,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--modes", default="ddp,fsdp2,pipeline")
-    parser.add_argument("--allocators", default="default,async,stalloc1,stalloc2")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--warmup", type=int, default=6)
-    parser.add_argument("--lib", help="libstalloc.so")
-    parser.add_argument("--out", default="gpu-multi-results")
-    parser.add_argument("--timeout", type=float, default=150, metavar="SECONDS", help="of one run")
-    parser.add_argument("--time-budget", type=float, default=560, metavar="SECONDS", help="start no run past this")
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the stalloc runs")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run over gloo")
-    parser.add_argument("--tiny", action="store_true")
+    options.add(parser, "gpu-multi-results", NAMES, steps=20, warmup=6, timeout=150)
     return parser.parse_args()
 
 
@@ -46,9 +38,7 @@ def one_run(arguments, mode, allocator, directory, devices, idle_bytes):
     name = f"{mode}.{allocator}"
     out = os.path.join(directory, name)
     plan = os.path.join(directory, f"{mode}.%r.plan")
-    extra = dict(NO_MULTICAST)
-    if allocator in allocators.STALLOC:
-        extra.update(pair.split("=", 1) for pair in arguments.env)
+    extra = {**NO_MULTICAST, **options.settings(arguments, allocator)}
     environment = allocators.environment_for(allocator, arguments.lib, plan, f"{out}.stats.%r.json", extra)
     environment.setdefault("OMP_NUM_THREADS", "4")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(arguments.gpus)]
@@ -58,7 +48,7 @@ def one_run(arguments, mode, allocator, directory, devices, idle_bytes):
         device.wait_until_idle(nvml, idle_bytes)
     with device.Sampler(devices) as sampler:
         process, code, seconds = child.run(command, environment, directory, name, arguments.timeout)
-    print(f"{name:24} {'ok' if code == 0 else 'TIMED OUT' if code is None else f'EXIT {code}'}  {seconds:.1f} s", flush=True)
+    print(f"{name:24} {options.state(code)}  {seconds:.1f} s", flush=True)
     if code != 0:
         print(child.tail(process.stderr(), 12), flush=True)
     lines = {line["who"].split()[-1]: line for line in shim.summary_lines(process.stderr())}
@@ -66,11 +56,7 @@ def one_run(arguments, mode, allocator, directory, devices, idle_bytes):
     for rank in range(arguments.gpus):
         result = {"mode": mode, "allocator": allocator, "rank": rank, "exit": code, "seconds": seconds}
         result["outside_peak_bytes"] = sampler.peak_bytes[rank]
-        try:
-            with open(f"{out}.{rank}.json") as file:
-                result["record"] = json.load(file)
-        except (OSError, ValueError):
-            result["record"] = None
+        result["record"] = options.record(f"{out}.{rank}.json")
         if allocator in allocators.STALLOC:
             line = lines.get(f"r{rank}", {}).get("line", "")
             result["shim"] = shim.figures_of(line, f"{out}.stats.{rank}.json")
@@ -108,9 +94,8 @@ def main():
     if reason:
         print(f"skipped: {reason}")
         return device.SKIPPED
-    names = arguments.allocators.split(",")
-    if any(n in allocators.STALLOC for n in names) and not os.path.exists(arguments.lib or ""):
-        print("--lib must name libstalloc.so for the stalloc runs", file=sys.stderr)
+    if reason := options.lacks_library(arguments):
+        print(reason, file=sys.stderr)
         return 2
     os.makedirs(arguments.out, exist_ok=True)
     started, results, logs, said, left_out = time.monotonic(), [], [], {}, []
@@ -119,7 +104,7 @@ def main():
     longest = 20.0
     with tempfile.TemporaryDirectory(prefix="stalloc-gpu-") as directory:
         for mode in arguments.modes.split(","):
-            for name in names:
+            for name in arguments.allocators:
                 if arguments.time_budget - (time.monotonic() - started) < longest * 1.2:
                     left_out.append(f"{mode}.{name}")
                     continue

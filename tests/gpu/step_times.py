@@ -23,7 +23,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import run
-from harness import allocators, device, report, shim, table
+from harness import allocators, device, options, report, shim, table
 from harness.child import Child, tail
 from harness.compare import compare_all, merge, summaries
 from harness.turns import Stopped, take_turns
@@ -34,19 +34,8 @@ NAMES = ("default", "stalloc1", "stalloc2", allocators.CONTROL)
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--workloads", type=run.chosen, default="all", help="as for run.py")
-    parser.add_argument("--allocators", type=allocators.chosen, default=",".join(NAMES))
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--warmup", type=int, default=8)
-    parser.add_argument("--lib", required=True, help="libstalloc.so")
-    parser.add_argument("--out", default="gpu-step-times")
+    options.add(parser, "gpu-step-times", NAMES, of="one turn, and of what precedes")
     parser.add_argument("--merge", nargs="+", metavar="FILE", default=[], help="results.json of calls before this one")
-    parser.add_argument("--time-budget", type=float, default=560, metavar="SECONDS", help="start no workload past this")
-    parser.add_argument(
-        "--timeout", type=float, default=120, metavar="SECONDS", help="of one turn, and of what precedes"
-    )
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the stalloc runs")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: dry run of the harness")
-    parser.add_argument("--tiny", action="store_true")
     return parser.parse_args()
 
 
@@ -63,7 +52,7 @@ class Bench:
         command = [sys.executable, os.path.join(run.HERE, "scripts", f"{workload}.py"), "--gate"]
         command += ["--steps", str(arguments.steps), "--warmup", str(arguments.warmup), "--device", arguments.device]
         command += ["--out", self._path(workload, allocator, "record.json")] + ["--tiny"] * arguments.tiny
-        extra = dict(pair.split("=", 1) for pair in arguments.env) if allocator in allocators.STALLOC else {}
+        extra = options.settings(arguments, allocator)
         figures = self._path(workload, allocator, "stats.json")
         environment = allocators.environment_for(allocator, arguments.lib, plan, figures, extra)
         return Child(command, environment, self.directory, f"{workload}.{allocator}", gated=True, turns=turns)
@@ -97,11 +86,7 @@ class Bench:
         code, seconds = child.wait(self.arguments.timeout)
         result = {"workload": workload, "allocator": name, "repeat": 0, "exit": code, "seconds": seconds}
         result["outside_peak_bytes"] = None  # the device's use is that of all of them
-        try:
-            with open(self._path(workload, name, "record.json")) as file:
-                result["record"] = json.load(file)
-        except (OSError, ValueError):
-            result["record"] = None
+        result["record"] = options.record(self._path(workload, name, "record.json"))
         if name in allocators.STALLOC:
             result["shim"] = shim.figures_of(child.stderr(), self._path(workload, name, "stats.json"))
         self.results.append(result)
@@ -133,6 +118,9 @@ def main():
     if reason:
         print(f"skipped: {reason}")
         return device.SKIPPED
+    if reason := options.lacks_library(arguments):
+        print(reason, file=sys.stderr)
+        return 2
     os.makedirs(arguments.out, exist_ok=True)
     about = {"command": "python3 tests/gpu/step_times.py " + " ".join(sys.argv[1:])}
     about.update(machine=device.describe(), date=time.strftime("%Y-%m-%d", time.gmtime()))
