@@ -39,13 +39,19 @@ CUresult DeviceMemory::Initialise() {
   return CUDA_SUCCESS;
 }
 
-// While a single stream is all there is, everything is in its order and no fence is kept. The second stream, or the
-// first request without one, starts the bookkeeping: what is free then was freed in the first stream's order.
-DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order) {
+// While a single stream is all there is, everything is in its order and no fence is kept.
+inline DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order) {
   const StreamIndex stream = order ? streams_.IndexOf(order->stream, order->scope) : kNoStream;
   if (multi_stream_) return {stream, stream};
-  if (stream != kNoStream && stream == first_stream_ && !unordered_requests_) return {stream, kNoStream};
-  if (order) {
+  if (stream == first_stream_ && stream != kNoStream && !unordered_requests_) [[likely]]
+    return {stream, kNoStream};
+  return ResolveOther(stream);
+}
+
+// The second stream, or the first request without one, starts the bookkeeping: what is free then was freed in the first
+// stream's order.
+DeviceMemory::Who DeviceMemory::ResolveOther(StreamIndex stream) {
+  if (stream != kNoStream) {
     if (first_stream_ == kNoStream) first_stream_ = stream;
     if (stream != first_stream_) space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
     multi_stream_ = stream != first_stream_ || unordered_requests_;
@@ -162,15 +168,15 @@ DeviceMemory::Allocation DeviceMemory::PublishClaim(const Asked& asked, const Cl
 }
 
 DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned) {
-  const Block block{.size_bytes = asked.size_bytes,
-                    .number = next_number_++,
-                    .granules = asked.granules,
-                    .view = view,
-                    .planned = planned,
-                    .waited_for = asked.waited_for,
-                    .owner = asked.owner,
-                    .site = SiteTag(asked.call_site)};
-  blocks_.Insert(Key(address), block);
+  Block& block = blocks_.At(Key(address));
+  block = {.size_bytes = asked.size_bytes,
+           .number = next_number_++,
+           .granules = asked.granules,
+           .view = view,
+           .planned = planned,
+           .waited_for = asked.waited_for,
+           .owner = asked.owner,
+           .site = SiteTag(asked.call_site)};
 
   MemoryCounters& c = counters_;
   c.live_bytes += asked.size_bytes;
@@ -209,10 +215,8 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
     CountFree(address, block, who.stream, place, freed);
     if (stream != nullptr) *stream = who.stream;
     if (who.stream != kNoStream) {
-      if (captures_in_progress.load(std::memory_order_relaxed) != 0) {
-        deferred_.push_back({address, block});
-        return CUDA_SUCCESS;
-      }
+      if (captures_in_progress.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        return Defer(address, block);
       ReleaseBlock(address, block, place);
       marker_due = streams_.NeedsMarker(who.stream, multi_stream_ ? kFreesPerMarker : kFreesPerMarkerAlone);
       if (!marker_due && !block.waited_for) [[likely]]
@@ -226,6 +230,12 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
     return CUDA_SUCCESS;
   }
   return FreeWhenIdle(address, block);
+}
+
+// Under the lock. Not inlined: few frees need it, all would have to make room for it.
+[[gnu::noinline]] CUresult DeviceMemory::Defer(CUdeviceptr address, const Block& block) {
+  deferred_.push_back({address, block});
+  return CUDA_SUCCESS;
 }
 
 // Without a stream the program relies on the call's implicit synchronisation, and so does the next owner. While
@@ -257,48 +267,6 @@ std::vector<DeviceMemory::BlockInfo> DeviceMemory::FreeAllOf(Owner owner) {
     ReleaseBlock(address, block, Fence{});
   }
   return freed;
-}
-
-std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) const {
-  std::lock_guard lock(mutex_);
-  if (!Owns(address)) return std::nullopt;
-  std::optional<BlockInfo> result;
-  // Rare: the program asks for a pointer's attributes. Most ask for the start of a block.
-  const CUdeviceptr start = address / kGranuleBytes * kGranuleBytes;
-  if (const Block* block = blocks_.Find(Key(start)); block != nullptr && address - start < block->size_bytes)
-    return BlockInfo{start, block->size_bytes, block->number, 0};
-  blocks_.ForEach([&](std::uint64_t key, const Block& block) {
-    const CUdeviceptr begin = key * kGranuleBytes;
-    if (address - begin < block.size_bytes) result = BlockInfo{begin, block.size_bytes, block.number, 0};
-  });
-  return result;
-}
-
-MemoryCounters DeviceMemory::Counters() const {
-  std::lock_guard lock(mutex_);
-  return CountersNow();
-}
-
-MemoryCounters DeviceMemory::CountersNow() const {
-  MemoryCounters counters = counters_;
-  const PageStore::Cost& cost = pages_.cost();
-  counters.map_calls = cost.map_calls.load(std::memory_order_relaxed);
-  counters.unmap_calls = cost.unmap_calls.load(std::memory_order_relaxed);
-  counters.map_ns = cost.map_ns.load(std::memory_order_relaxed);
-  counters.views = views_ ? views_->size() : 0;
-  counters.iterations = iterations_.completed();
-  return counters;
-}
-
-std::uint64_t DeviceMemory::IdleBytes() const {
-  std::lock_guard lock(mutex_);
-  return counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
-}
-
-void DeviceMemory::ResetHigh(bool used, bool reserved) {
-  std::lock_guard lock(mutex_);
-  if (used) counters_.used_high_bytes = counters_.used_bytes;
-  if (reserved) counters_.reserved_high_bytes = counters_.reserved_bytes;
 }
 
 }  // namespace stalloc::runtime

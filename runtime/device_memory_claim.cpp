@@ -31,16 +31,11 @@ void DeviceMemory::ForEachRun(const Found& where, Granule granules, Visit visit)
   }
 }
 
-// The usual claim: a run within one fragment that exists and that the stream may use at once.
-bool DeviceMemory::TakeWhole(Run run, StreamIndex stream) noexcept {
-  return space_->ClaimWhole(run, [&](Fence fence) {
-    if (fence.stream == kAbsent) return false;
-    if (!multi_stream_ || streams_.Behind(stream, fence)) return true;
-    // Perhaps a neighbour that is part of the fragment was freed after the run was.
-    bool behind = true;
-    space_->VisitExact(run, [&](Run, Fence exact) { behind = behind && streams_.Behind(stream, exact); });
-    return behind;
-  });
+// Perhaps a neighbour that is part of the fragment was freed after the run was.
+bool DeviceMemory::IsBehindExactly(StreamIndex stream, Run run) const noexcept {
+  bool behind = true;
+  space_->VisitExact(run, [&](Run, Fence exact) { behind = behind && streams_.Behind(stream, exact); });
+  return behind;
 }
 
 // Takes a run whose every granule is free. Pages that do not exist yet are taken whole and noted to be mapped; parts in
@@ -175,71 +170,6 @@ DeviceMemory::Refusal DeviceMemory::TakePlace(BlockPlace& place, Granule granule
   return Refusal::kNone;
 }
 
-// The request's place in the plan, if it has one. Moves the plan on.
-DeviceMemory::Proposal DeviceMemory::FromPlan(Asked* asked) {
-  if (!next_plan_) [[likely]]
-    return FromPlanInForce(asked);
-  const std::int32_t index = next_plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
-  if (next_plan_->matcher.IterationsSeen() != 0) {
-    PutInForce(std::move(next_plan_));
-    NoteIteration();  // it takes over where an iteration begins
-    return FromSlot(index, asked);
-  }
-  Proposal proposal = FromPlanInForce(asked);
-  // What is to stay until then must not lie in the slots of the next plan.
-  if (proposal.place == nullptr && index >= 0 && !next_plan_->HasSlot(index))
-    proposal = {.may_wait = MayWait(), .rooms = next_plan_->RoomsOf(index)};
-  return proposal;
-}
-
-DeviceMemory::Proposal DeviceMemory::FromPlanInForce(Asked* asked) {
-  if (!candidates_.empty()) [[unlikely]]
-    return FromCandidates(asked);
-  if (!plan_) {
-    if (other_kinds_.empty()) [[likely]]
-      return {};
-    const std::int32_t index = FollowOtherKinds(Matcher::kNone, *asked);
-    return plan_ ? FromSlot(index, asked) : Proposal{};
-  }
-  if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) {
-    // What is made once is no part of the iteration: the matcher would only be led astray.
-    if (BlockPlace* place = PersistentPlace(*plan_, *asked)) return FromPersistent(place);
-  }
-  std::int32_t index = plan_->matcher.Match(asked->size_bytes, 0, asked->call_site);
-  if (!other_kinds_.empty() && (index < 0 || astray_ != 0)) [[unlikely]]
-    index = FollowOtherKinds(index, *asked);
-  return FromSlot(index, asked);
-}
-
-// The plan in force knows the request as one that the program makes once and keeps.
-DeviceMemory::Proposal DeviceMemory::FromPersistent(BlockPlace* place) noexcept {
-  ++counters_.matched_requests;
-  return {.place = place, .may_wait = MayWait()};
-}
-
-// The plan in force was asked which of its requests this is: `index`, or none where it is negative.
-DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) {
-  const bool taking_over = iterations_seen_ == took_over_at_;
-  if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
-  if (index < 0) {
-    trust_.Unknown();
-    return {};
-  }
-  ++counters_.matched_requests;
-  // While it makes what it will keep, a program makes much that no iteration has.
-  const bool trusted = trust_.Known() || plan_->persistent_left.load(std::memory_order_relaxed) != 0;
-  if (asked->call_site == 0) asked->call_site = plan_->matcher.CallSiteOf(index);
-  const auto at = static_cast<std::size_t>(index);
-  const SlotOrder order = plan_->order.empty() ? SlotOrder{} : plan_->order[at];
-  asked->waited_for = order.waited_for;
-  if (!trusted) return {};
-  if (!plan_->HasSlot(index)) return {.may_wait = MayWait(), .rooms = plan_->RoomsOf(index)};
-  if (!plan_->scaled.empty() && !HasRoom(at, asked)) return {};
-  // What was done before left memory in an order of its own, which the plan does not know. A wait sets that right once;
-  // a request served elsewhere would lie where others are to, and they where others are.
-  return {.place = &plan_->slots[at], .may_wait = (order.waits || taking_over) && MayWait(), .is_slot = true};
-}
-
 DeviceMemory::Refusal DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim) {
   if (proposal.place == nullptr) return Refusal::kNone;
   const auto waits = proposal.may_wait ? MemorySearch::Waits::kYes : MemorySearch::Waits::kNo;
@@ -280,23 +210,6 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
   highest.begin = highest.end - asked.granules;
   Take({.kind = Found::Kind::kRun, .run = highest}, asked.granules, asked.who.effective, claim);
   return true;
-}
-
-// Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came
-// before it. nullptr: the request is no such block.
-BlockPlace* DeviceMemory::PersistentPlace(PlanInForce& plan, const Asked& asked) {
-  constexpr std::uint64_t kWarmIterations = 3;  // after these the program has made all that it keeps
-  if (plan.matcher.IterationsSeen() >= kWarmIterations) plan.persistent_left.store(0, std::memory_order_relaxed);
-  const auto found = plan.persistent.find(PlanInForce::PersistentKey(asked.call_site, asked.size_bytes));
-  if (found == plan.persistent.end()) return nullptr;
-  PlanInForce::Persistent& known = found->second;
-  const std::uint32_t occurrence = known.requests++;
-  if (known.next == known.places.size() || known.places[known.next].occurrence != occurrence) return nullptr;
-  plan.persistent_left.fetch_sub(1, std::memory_order_relaxed);
-  PlanInForce::Persistent::Known& block = known.places[known.next++];
-  ++plan.persistent_came;
-  plan.persistent_reached = std::max(plan.persistent_reached, block.number + 1);
-  return &block.place;
 }
 
 // Contiguous memory that exists and needs nothing from the driver.
@@ -379,12 +292,7 @@ void DeviceMemory::Sweep() {
   for (StreamIndex s = 1; s <= streams_.count(); ++s) space_->Pass(s, streams_.Passed(s));
 }
 
-void DeviceMemory::ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept {
-  if (block.view == kNoView) {
-    const Granule begin = BeginOf(address, kNoView);
-    space_->Release({begin, begin + block.granules}, MemoryFence(freed));
-    return;
-  }
+void DeviceMemory::ReleaseView(const Block& block, Fence freed) noexcept {
   ViewTable::View& view = (*views_)[block.view];
   --view.live_blocks;
   view.last_free = freed;

@@ -13,9 +13,6 @@ constexpr std::size_t kMaxSeen = std::size_t{1} << 18;
 // one page after the other to requests that hold the lock.
 constexpr std::size_t kUsuallySeen = std::size_t{1} << 14;
 
-// Requests from this size on are few, and are what an out-of-memory report is about: their call sites are always taken.
-constexpr std::uint64_t kLarge = std::uint64_t{16} << 20;
-
 void MakeRoom(std::vector<DeviceMemory::Seen>* seen) {
   seen->clear();
   if (seen->capacity() >= kMaxSeen) return;
@@ -66,13 +63,6 @@ void DeviceMemory::TakeSeen(std::vector<Seen>* seen, bool* lost) {
   *lost = seen_lost_;
   seen_lost_ = false;
   seen_.swap(*seen);
-}
-
-bool DeviceMemory::WantsCallSite(std::uint64_t size_bytes) const noexcept {
-  if (observing_.load(std::memory_order_relaxed)) return true;
-  const PlanInForce* plan = plan_hint_.load(std::memory_order_acquire);
-  if (plan == nullptr) return size_bytes >= kLarge;
-  return plan->persistent_left.load(std::memory_order_relaxed) != 0 || !plan->matcher.Expects(size_bytes, 0);
 }
 
 BlockPlace DeviceMemory::PlaceOf(CUdeviceptr address, const Block& block) const {

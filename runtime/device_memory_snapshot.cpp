@@ -1,10 +1,52 @@
-// The part of DeviceMemory that reports look at: counters, idle memory by reason and live blocks by call site, at one
-// moment. Reads only.
+// The part of DeviceMemory that says what there is: a block, counters, idle memory by reason and live blocks by call
+// site, at one moment. Changes nothing but the high-water marks that the program may reset.
 #include <algorithm>
 
 #include "runtime/device_memory.h"
 
 namespace stalloc::runtime {
+
+std::optional<DeviceMemory::BlockInfo> DeviceMemory::Find(CUdeviceptr address) const {
+  std::lock_guard lock(mutex_);
+  if (!Owns(address)) return std::nullopt;
+  std::optional<BlockInfo> result;
+  // Rare: the program asks for a pointer's attributes. Most ask for the start of a block.
+  const CUdeviceptr start = address / kGranuleBytes * kGranuleBytes;
+  if (const Block* block = blocks_.Find(Key(start)); block != nullptr && address - start < block->size_bytes)
+    return BlockInfo{start, block->size_bytes, block->number, 0};
+  blocks_.ForEach([&](std::uint64_t key, const Block& block) {
+    const CUdeviceptr begin = key * kGranuleBytes;
+    if (address - begin < block.size_bytes) result = BlockInfo{begin, block.size_bytes, block.number, 0};
+  });
+  return result;
+}
+
+MemoryCounters DeviceMemory::Counters() const {
+  std::lock_guard lock(mutex_);
+  return CountersNow();
+}
+
+MemoryCounters DeviceMemory::CountersNow() const {
+  MemoryCounters counters = counters_;
+  const PageStore::Cost& cost = pages_.cost();
+  counters.map_calls = cost.map_calls.load(std::memory_order_relaxed);
+  counters.unmap_calls = cost.unmap_calls.load(std::memory_order_relaxed);
+  counters.map_ns = cost.map_ns.load(std::memory_order_relaxed);
+  counters.views = views_ ? views_->size() : 0;
+  counters.iterations = iterations_.completed();
+  return counters;
+}
+
+std::uint64_t DeviceMemory::IdleBytes() const {
+  std::lock_guard lock(mutex_);
+  return counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
+}
+
+void DeviceMemory::ResetHigh(bool used, bool reserved) {
+  std::lock_guard lock(mutex_);
+  if (used) counters_.used_high_bytes = counters_.used_bytes;
+  if (reserved) counters_.reserved_high_bytes = counters_.reserved_bytes;
+}
 
 // Under the lock. `behind_views`, one element a page of the base range, is room to work in.
 IdleMemory DeviceMemory::IdleNow(std::vector<bool>* behind_views) const {

@@ -17,29 +17,25 @@ FreeSpace::FreeSpace(Granule granules)
 
 FreeSpace::~FreeSpace() = default;
 
-int FreeSpace::ClassOf(Granule granules) noexcept {
-  if (granules < (1u << kSubBits)) return static_cast<int>(granules);
-  const int top = 31 - std::countl_zero(granules);
-  const auto sub = (granules >> (top - kSubBits)) & ((1u << kSubBits) - 1);
-  return ((top - kSubBits + 1) << kSubBits) | static_cast<int>(sub);
+// Below 2^(kSubBits + 1) granules the shift is 0, and the class the number of granules itself.
+std::uint16_t FreeSpace::ClassOf(Granule granules) noexcept {
+  const int shift = std::bit_width(granules | 1u << kSubBits) - (kSubBits + 1);
+  return static_cast<std::uint16_t>((static_cast<unsigned>(shift) << kSubBits) + (granules >> shift));
 }
 
-void FreeSpace::Link(Index index, int size_class) noexcept {
+// The count of fragments is the caller's to keep: one that only changes its class is counted already.
+inline void FreeSpace::Link(Index index, Fragment& f, SizeIndex& sizes, std::uint16_t size_class) noexcept {
   const int c = size_class;
-  Fragment& f = fragments_[index];
-  SizeIndex& sizes = sizes_[f.fence.stream];
+  f.size_class = size_class;
   f.previous = kNull;
   f.next = sizes.head[c];
   if (f.next != kNull) fragments_[f.next].previous = index;
   sizes.head[c] = index;
   sizes.bitmap[c >> 6] |= std::uint64_t{1} << (c & 63);
-  ++sizes.count;
 }
 
-void FreeSpace::Unlink(Index index, int size_class) noexcept {
-  const int c = size_class;
-  const Fragment& f = fragments_[index];
-  SizeIndex& sizes = sizes_[f.fence.stream];
+inline void FreeSpace::Unlink(const Fragment& f, SizeIndex& sizes) noexcept {
+  const int c = f.size_class;
   if (f.next != kNull) fragments_[f.next].previous = f.previous;
   if (f.previous != kNull) {
     fragments_[f.previous].next = f.next;
@@ -47,16 +43,15 @@ void FreeSpace::Unlink(Index index, int size_class) noexcept {
     sizes.head[c] = f.next;
     if (f.next == kNull) sizes.bitmap[c >> 6] &= ~(std::uint64_t{1} << (c & 63));
   }
-  --sizes.count;
 }
 
 // Behind all fragments of its stream with no later position: nearly always at the end, for frees come in order.
 void FreeSpace::Enqueue(Index index) noexcept {
   Fragment& f = fragments_[index];
-  if (!InOrder(f.fence)) return;
-  SizeIndex& sizes = sizes_[f.fence.stream];
+  if (!InOrder(f.stream)) return;
+  SizeIndex& sizes = sizes_[f.stream];
   Index before = sizes.newest;
-  while (before != kNull && fragments_[before].fence.position > f.fence.position) before = fragments_[before].older;
+  while (before != kNull && fragments_[before].position > f.position) before = fragments_[before].older;
   f.older = before;
   f.newer = before == kNull ? sizes.oldest : fragments_[before].newer;
   (f.older == kNull ? sizes.oldest : fragments_[f.older].newer) = index;
@@ -65,8 +60,8 @@ void FreeSpace::Enqueue(Index index) noexcept {
 
 void FreeSpace::Dequeue(Index index) noexcept {
   const Fragment& f = fragments_[index];
-  if (!InOrder(f.fence)) return;
-  SizeIndex& sizes = sizes_[f.fence.stream];
+  if (!InOrder(f.stream)) return;
+  SizeIndex& sizes = sizes_[f.stream];
   (f.older == kNull ? sizes.oldest : fragments_[f.older].newer) = f.newer;
   (f.newer == kNull ? sizes.newest : fragments_[f.newer].older) = f.older;
 }
@@ -78,16 +73,24 @@ void FreeSpace::AddFragment(Run run, Fence fence) noexcept {
   } else {
     index = unused_fresh_++;
   }
-  fragments_[index] = {run.begin, run.end, kNull, kNull, kNull, kNull, fence};
+  Fragment& f = fragments_[index];
+  f.begin = run.begin;
+  f.end = run.end;
+  f.position = fence.position;
+  f.stream = fence.stream;
   ends_.Insert(run.end);
   by_end_.Insert(run.end, index);
-  Link(index, ClassOf(run.length()));
+  SizeIndex& sizes = sizes_[fence.stream];
+  Link(index, f, sizes, ClassOf(run.length()));
+  ++sizes.count;
   Enqueue(index);
 }
 
 void FreeSpace::RemoveFragment(Index index) noexcept {
   Fragment& f = fragments_[index];
-  Unlink(index, ClassOf(f.end - f.begin));
+  SizeIndex& sizes = sizes_[f.stream];
+  Unlink(f, sizes);
+  --sizes.count;
   Dequeue(index);
   ends_.Erase(f.end);
   by_end_.Erase(f.end);
@@ -98,13 +101,13 @@ void FreeSpace::RemoveFragment(Index index) noexcept {
 // The same fragment with other bounds and another fence: cheaper than to remove it and add another.
 void FreeSpace::Change(Index index, Run run, Fence fence) noexcept {
   Fragment& f = fragments_[index];
-  const int class_before = ClassOf(f.end - f.begin);
-  const int class_after = ClassOf(run.length());
-  const bool same_stream = f.fence.stream == fence.stream;
-  const bool same_fence = same_stream && f.fence.position == fence.position;
-  const bool same_list = same_stream && class_before == class_after;
-  if (!same_list) Unlink(index, class_before);
+  const std::uint16_t size_class = ClassOf(run.length());
+  const bool same_stream = f.stream == fence.stream;
+  const bool same_fence = same_stream && f.position == fence.position;
+  const bool same_list = same_stream && f.size_class == size_class;
+  if (!same_list) Unlink(f, sizes_[f.stream]);
   if (!same_fence) Dequeue(index);
+  if (!same_stream) --sizes_[f.stream].count, ++sizes_[fence.stream].count;
   if (f.end != run.end) {
     ends_.Erase(f.end);
     by_end_.Erase(f.end);
@@ -113,33 +116,47 @@ void FreeSpace::Change(Index index, Run run, Fence fence) noexcept {
   }
   f.begin = run.begin;
   f.end = run.end;
-  f.fence = fence;
-  if (!same_list) Link(index, class_after);
+  f.position = fence.position;
+  f.stream = fence.stream;
+  if (!same_list) Link(index, f, sizes_[fence.stream], size_class);
   if (!same_fence) Enqueue(index);
+}
+
+// The usual change: memory is taken from the front of a fragment and comes back there.
+inline void FreeSpace::ChangeBegin(Index index, Granule begin) noexcept {
+  Fragment& f = fragments_[index];
+  f.begin = begin;
+  const std::uint16_t size_class = ClassOf(f.end - begin);
+  if (size_class == f.size_class) return;
+  SizeIndex& sizes = sizes_[f.stream];
+  Unlink(f, sizes);
+  Link(index, f, sizes, size_class);
 }
 
 // Takes `run`, which lies within the fragment, out of it.
 void FreeSpace::Cut(Index index, Run run) noexcept {
   const Fragment& f = fragments_[index];
-  const Run whole{f.begin, f.end};
-  const Fence fence = f.fence;
+  const Run whole = f.run();
+  if (run.begin == whole.begin) {
+    if (run.end == whole.end) return RemoveFragment(index);
+    return ChangeBegin(index, run.end);
+  }
+  const Fence fence = f.fence();
   if (run.end != whole.end) {
-    Change(index, {run.end, whole.end}, fence);
-    if (run.begin != whole.begin) AddFragment({whole.begin, run.begin}, fence);
-  } else if (run.begin != whole.begin) {
-    Change(index, {whole.begin, run.begin}, fence);
+    ChangeBegin(index, run.end);
+    AddFragment({whole.begin, run.begin}, fence);
   } else {
-    RemoveFragment(index);
+    Change(index, {whole.begin, run.begin}, fence);
   }
 }
 
 // A clean neighbour joins a fenced run only where it is no larger than the run: contiguity is worth a little waiting,
 // but a small pending free must not hold up a large clean room.
 bool FreeSpace::MayMerge(const Fragment& neighbour, Run run, Fence fence) const noexcept {
-  if (neighbour.fence.stream == fence.stream) return true;
-  if (neighbour.fence.stream == kAbsent || fence.stream == kAbsent) return false;
+  if (neighbour.stream == fence.stream) return true;
+  if (neighbour.stream == kAbsent || fence.stream == kAbsent) return false;
   const Granule size = neighbour.end - neighbour.begin;
-  if (neighbour.fence.stream == kNoStream) return size <= run.length();
+  if (neighbour.stream == kNoStream) return size <= run.length();
   return fence.stream == kNoStream && run.length() <= size;
 }
 
@@ -150,7 +167,7 @@ Fence FreeSpace::Joined(Fence a, Fence b) noexcept {
 
 void FreeSpace::Release(Run run, Fence fence) noexcept {
   // As long as nothing was freed in a stream's order there is nothing to be told apart.
-  if (last_frees_ && (remembers_ || InOrder(fence))) {
+  if (last_frees_ && (remembers_ || InOrder(fence.stream))) {
     remembers_ = true;
     last_frees_->Note(run, fence);
   }
@@ -164,35 +181,33 @@ void FreeSpace::RememberFrees() {
 // Joins the run with the fragments beside it that it may be one with.
 void FreeSpace::Insert(Run run, Fence fence) noexcept {
   Index before = kNull;
-  const Index* found = run.begin == 0 ? nullptr : by_end_.Find(run.begin);
-  if (found != nullptr && MayMerge(fragments_[*found], run, fence)) {
-    before = *found;
-    run.begin = fragments_[before].begin;
-    fence = Joined(fence, fragments_[before].fence);
-  }
-  Index after = kNull;
-  if (const Granule end = ends_.AtOrAfter(run.end + 1); end != AddressBits::kNone) {
-    const Index next = IndexAt(end);
-    const Fragment& f = fragments_[next];
-    if (f.begin == run.end && MayMerge(f, run, fence)) {
-      after = next;
-      run.end = f.end;
-      fence = Joined(fence, f.fence);
+  if (ends_.Contains(run.begin)) {
+    const Index found = IndexAt(run.begin);
+    const Fragment& f = fragments_[found];
+    if (MayMerge(f, run, fence)) {
+      before = found;
+      run.begin = f.begin;
+      fence = Joined(fence, f.fence());
     }
   }
-  if (before != kNull && after != kNull) RemoveFragment(before);
-  const Index kept = after != kNull ? after : before;
-  if (kept == kNull) {
-    AddFragment(run, fence);
-  } else {
-    Change(kept, run, fence);
+  if (const Granule end = ends_.AtOrAfter(run.end + 1); end != AddressBits::kNone) {
+    const Index after = IndexAt(end);
+    const Fragment& f = fragments_[after];
+    if (f.begin == run.end && MayMerge(f, run, fence)) {
+      if (before != kNull) RemoveFragment(before);
+      fence = Joined(fence, f.fence());
+      if (fence == f.fence()) return ChangeBegin(after, run.begin);
+      return Change(after, {run.begin, end}, fence);
+    }
   }
+  if (before != kNull) return Change(before, run, fence);
+  AddFragment(run, fence);
 }
 
 void FreeSpace::Claim(Run run) noexcept {
   for (Granule at = ends_.AtOrAfter(run.begin + 1); at != AddressBits::kNone;) {
     const Index index = IndexAt(at);
-    const Run whole{fragments_[index].begin, fragments_[index].end};
+    const Run whole = fragments_[index].run();
     Cut(index, {std::max(run.begin, whole.begin), std::min(run.end, whole.end)});
     if (whole.end >= run.end) return;
     at = ends_.AtOrAfter(whole.end + 1);
@@ -222,7 +237,7 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
     Run best{};
     for (Index i = sizes.head[c]; i != kNull; i = fragments_[i].next) {
       const Fragment& f = fragments_[i];
-      if (f.end < granules || f.end - granules < from || f.fence.position > position) continue;
+      if (f.end < granules || f.end - granules < from || f.position > position) continue;
       const Run run{std::max(f.begin, from), f.end};
       // In the request's own class some are too small, and so may be what is left of one behind `from`.
       if (run.length() < granules) continue;
@@ -237,9 +252,9 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
 
 void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {
   if (stream == kNoStream || stream == kAbsent) return;
-  for (Index index = sizes_[stream].oldest; index != kNull && fragments_[index].fence.position <= position;
+  for (Index index = sizes_[stream].oldest; index != kNull && fragments_[index].position <= position;
        index = sizes_[stream].oldest) {
-    const Run run{fragments_[index].begin, fragments_[index].end};
+    const Run run = fragments_[index].run();
     RemoveFragment(index);
     Insert(run, Fence{});
   }
@@ -250,7 +265,7 @@ void FreeSpace::RefenceAll(StreamIndex from, Fence fence) noexcept {
   for (Granule at = ends_.AtOrAfter(0); at != AddressBits::kNone;) {
     const Index index = IndexAt(at);
     const Fragment f = fragments_[index];
-    if (f.fence.stream == from) {
+    if (f.stream == from) {
       RemoveFragment(index);
       Insert({f.begin, f.end}, fence);
     }

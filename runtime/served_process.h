@@ -32,8 +32,9 @@ struct Process {
   const DriverApi driver;
   const Settings settings;
   LearningThread learning;
-  Recorder recorder;  // takes requests down only where a trace was asked for
-  std::mutex mutex;   // guards who is made and who is retired, and the contexts; never held over a driver call
+  Recorder recorder;    // takes requests down only where a trace was asked for:
+  bool traced = false;  // set before the first request
+  std::mutex mutex;     // guards who is made and who is retired, and the contexts; never held over a driver call
   // By device ordinal; published once for each context, read without a lock.
   std::atomic<DeviceService*> devices[kMaxDevices] = {};
   std::atomic<bool> refused[kMaxDevices] = {};

@@ -39,6 +39,34 @@ bool Wanted(Process& process, StreamOrder order) noexcept {
   return true;
 }
 
+void RecordAllocation(Process& process, const DeviceService& service, std::size_t size_bytes, StreamOrder order,
+                      std::uint64_t call_site, const DeviceMemory::Allocation& made) noexcept {
+  if (!process.recorder.recording()) return;
+  planner::TraceEvent event = EventOf(service, order, made.stream);
+  event.op = planner::TraceEvent::Op::kAllocate;
+  event.served = made.planned ? planner::TraceEvent::Served::kPlanned : planner::TraceEvent::Served::kOnline;
+  event.sequence = made.sequence;
+  event.block = made.number;
+  event.size_bytes = size_bytes;
+  event.call_site = call_site;
+  process.recorder.Record(event);
+}
+
+CUresult FreeAndRecord(Process& process, DeviceService& service, CUdeviceptr address, StreamOrder order,
+                       ContextOnDemand* context) {
+  DeviceMemory::BlockInfo freed;
+  StreamIndex stream = kNoStream;
+  const CUresult result = service.memory().Free(address, OrderOf(order, service.context()), &freed, &stream, context);
+  if (freed.number == 0 || !process.recorder.recording()) return result;
+  planner::TraceEvent event = EventOf(service, order, stream);
+  event.op = planner::TraceEvent::Op::kFree;
+  event.sequence = freed.sequence;
+  event.block = freed.number;
+  event.size_bytes = freed.size_bytes;
+  process.recorder.Record(event);
+  return result;
+}
+
 // Throws for want of host memory.
 Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
                   CUresult* result) {
@@ -53,16 +81,8 @@ Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, st
   if (made.result == CUDA_SUCCESS) {
     *address = made.address;
     *result = CUDA_SUCCESS;
-    if (process.recorder.recording()) {
-      planner::TraceEvent event = EventOf(*place.service, order, made.stream);
-      event.op = planner::TraceEvent::Op::kAllocate;
-      event.served = made.planned ? planner::TraceEvent::Served::kPlanned : planner::TraceEvent::Served::kOnline;
-      event.sequence = made.sequence;
-      event.block = made.number;
-      event.size_bytes = size_bytes;
-      event.call_site = call_site;
-      process.recorder.Record(event);
-    }
+    if (process.traced) [[unlikely]]
+      RecordAllocation(process, *place.service, size_bytes, order, call_site, made);
     return Answer::kServed;
   }
   if (made.result == CUDA_ERROR_OUT_OF_MEMORY && place.service->limit_bytes()) {
@@ -138,17 +158,9 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
     if (*result != CUDA_SUCCESS) return Answer::kServed;
     if (order && !OrderedOn(*process, *service, *order)) order = WaitOnHost(*process, *order);
     ContextOnDemand context(process->driver, service->context(), service->context());
-    DeviceMemory::BlockInfo freed;
-    StreamIndex stream = kNoStream;
-    *result = service->memory().Free(address, OrderOf(order, service->context()), &freed, &stream, &context);
-    if (freed.number != 0 && process->recorder.recording()) {
-      planner::TraceEvent event = EventOf(*service, order, stream);
-      event.op = planner::TraceEvent::Op::kFree;
-      event.sequence = freed.sequence;
-      event.block = freed.number;
-      event.size_bytes = freed.size_bytes;
-      process->recorder.Record(event);
-    }
+    *result = process->traced
+                  ? FreeAndRecord(*process, *service, address, order, &context)
+                  : service->memory().Free(address, OrderOf(order, service->context()), nullptr, nullptr, &context);
   } catch (const std::exception&) {
     *result = CUDA_ERROR_OUT_OF_MEMORY;
   }

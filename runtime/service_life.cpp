@@ -95,7 +95,7 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
         LogWarn("the statistics will not be written: " + obstacle->Text());
     if (settings.planning) LoadUnwinder();
     auto* process = new Process(driver, WithNeeds(settings));
-    if (!settings.trace.empty()) process->recorder.Start(settings.trace.Expand());
+    if (!settings.trace.empty()) process->traced = process->recorder.Start(settings.trace.Expand());
     ListenForSignal(*process);
     g_process.store(process, std::memory_order_release);
     // Before the destructors of libraries, which may end contexts.

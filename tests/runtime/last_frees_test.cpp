@@ -13,8 +13,6 @@
 namespace stalloc::runtime {
 namespace {
 
-bool operator==(Fence a, Fence b) { return a.stream == b.stream && a.position == b.position; }
-
 using Known = std::optional<Fence>;
 
 // What is said of each granule of `run`.

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstdint>
 
 #include "runtime/lazy_array.h"
@@ -16,12 +15,12 @@ class AddressBits {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // Members lie in [0, limit).
-  explicit AddressBits(std::uint32_t limit) {
-    std::size_t bits = limit;
+  // Members lie in [0, limit). Each level has an empty word behind its last, where a search for what comes next ends.
+  explicit AddressBits(std::uint32_t limit) : limit_(limit) {
+    std::size_t words = limit;
     for (auto& level : levels_) {
-      bits = (bits + 63) / 64;
-      level = LazyArray<std::uint64_t>(bits == 0 ? 1 : bits);
+      words = (words + 63) / 64;
+      level = LazyArray<std::uint64_t>(words + 1);
     }
   }
 
@@ -46,12 +45,16 @@ class AddressBits {
 
   bool Contains(std::uint32_t member) const noexcept { return (levels_[0][member >> 6] >> (member & 63)) & 1; }
 
-  // The largest member <= bound, or kNone.
+  // The largest member <= bound, or kNone. Precondition: bound < limit.
   std::uint32_t AtOrBefore(std::uint32_t bound) const noexcept {
     for (std::size_t k = 0; k < kLevels; ++k) {
       const std::uint32_t index = bound >> 6;
       const std::uint64_t word = levels_[k][index] & (~std::uint64_t{0} >> (63 - (bound & 63)));
-      if (word != 0) return Descend(k, (index << 6) | static_cast<std::uint32_t>(63 - std::countl_zero(word)), false);
+      if (word != 0) {
+        std::uint32_t member = index << 6 | Highest(word);
+        while (k-- > 0) member = member << 6 | Highest(levels_[k][member]);
+        return member;
+      }
       if (index == 0) return kNone;
       bound = index - 1;
     }
@@ -60,11 +63,15 @@ class AddressBits {
 
   // The smallest member >= bound, or kNone.
   std::uint32_t AtOrAfter(std::uint32_t bound) const noexcept {
+    if (bound >= limit_) return kNone;
     for (std::size_t k = 0; k < kLevels; ++k) {
       const std::uint32_t index = bound >> 6;
-      if (index >= levels_[k].size()) return kNone;
       const std::uint64_t word = levels_[k][index] & (~std::uint64_t{0} << (bound & 63));
-      if (word != 0) return Descend(k, (index << 6) | static_cast<std::uint32_t>(std::countr_zero(word)), true);
+      if (word != 0) {
+        std::uint32_t member = index << 6 | Lowest(word);
+        while (k-- > 0) member = member << 6 | Lowest(levels_[k][member]);
+        return member;
+      }
       bound = index + 1;
     }
     return kNone;
@@ -73,15 +80,14 @@ class AddressBits {
  private:
   static constexpr std::size_t kLevels = 5;
 
-  std::uint32_t Descend(std::size_t level, std::uint32_t member, bool first) const noexcept {
-    while (level-- > 0) {
-      const std::uint64_t word = levels_[level][member];
-      const int bit = first ? std::countr_zero(word) : 63 - std::countl_zero(word);
-      member = (member << 6) | static_cast<std::uint32_t>(bit);
-    }
-    return member;
+  // The library's functions also have an answer for a word without bits, for which they look first; the words here have
+  // some.
+  static std::uint32_t Lowest(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(__builtin_ctzll(word)); }
+  static std::uint32_t Highest(std::uint64_t word) noexcept {
+    return 63u - static_cast<std::uint32_t>(__builtin_clzll(word));
   }
 
+  std::uint32_t limit_;
   std::array<LazyArray<std::uint64_t>, kLevels> levels_;
 };
 

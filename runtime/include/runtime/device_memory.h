@@ -102,7 +102,15 @@ class DeviceMemory {
   std::optional<BlockInfo> Find(CUdeviceptr address) const;
 
   // Asked without the lock before Allocate: must the call site be taken for a request of this size?
-  bool WantsCallSite(std::uint64_t size_bytes) const noexcept;
+  bool WantsCallSite(std::uint64_t size_bytes) const noexcept {
+    if (observing_.load(std::memory_order_relaxed)) return true;
+    const PlanInForce* plan = plan_hint_.load(std::memory_order_acquire);
+    if (plan == nullptr) return size_bytes >= kLargeBytes;
+    return plan->persistent_left.load(std::memory_order_relaxed) != 0 || !plan->matcher.Expects(size_bytes, 0);
+  }
+  // Requests from this size on are few, and are what an out-of-memory report is about: their call sites are always
+  // taken.
+  static constexpr std::uint64_t kLargeBytes = std::uint64_t{16} << 20;
 
   // Gives idle pages whose last use has executed back to the driver, until at most `keep_bytes` are held idle. Returns
   // the bytes given back.
@@ -289,6 +297,7 @@ class DeviceMemory {
   IdleMemory IdleNow(std::vector<bool>* behind_views) const;
   void NoteIteration() noexcept;
   Who Resolve(const std::optional<Order>& order);
+  Who ResolveOther(StreamIndex stream);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   Proposal FromPlan(Asked* asked);
   Proposal FromPlanInForce(Asked* asked);
@@ -305,7 +314,14 @@ class DeviceMemory {
   Refusal TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim);
   bool HasRoom(std::size_t index, Asked* asked) noexcept;
   void NoteServedOnline(const Asked& asked, CUdeviceptr address, ViewIndex view) noexcept;
-  bool TakeWhole(Run run, StreamIndex stream) noexcept;
+  // The usual claim: a run within one fragment that exists and that the stream may use at once.
+  bool TakeWhole(Run run, StreamIndex stream) noexcept {
+    return space_->ClaimWhole(run, [&](Fence fence) {
+      if (fence.stream == kAbsent) return false;
+      return !multi_stream_ || streams_.Behind(stream, fence) || IsBehindExactly(stream, run);
+    });
+  }
+  bool IsBehindExactly(StreamIndex stream, Run run) const noexcept;
   std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
   bool TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim);
@@ -316,7 +332,12 @@ class DeviceMemory {
   bool MayWait() const noexcept { return multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0; }
   void UndoClaim(const Claim& claim, StreamIndex stream);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
-  void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept;
+  void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept {
+    if (block.view != kNoView) return ReleaseView(block, freed);
+    const Granule begin = BeginOf(address, kNoView);
+    space_->Release({begin, begin + block.granules}, MemoryFence(freed));
+  }
+  void ReleaseView(const Block& block, Fence freed) noexcept;
   // Counts a block that has been taken out of the table as freed. `place`: in the order of `stream`. `freed` (optional)
   // receives what it was; written where it stays, for a copy of what has just been written is waited for.
   void CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place, BlockInfo* freed);
@@ -341,6 +362,7 @@ class DeviceMemory {
   Allocation AllocateByClaim(const Asked& asked, const Proposal& proposal, std::unique_lock<ShortLock> lock,
                              ContextOnDemand* context);
   Allocation AllocateSlowly(const Asked& asked);
+  CUresult Defer(CUdeviceptr address, const Block& block);
   CUresult FreeWhenIdle(CUdeviceptr address, const Block& block);
   CUresult Carry(Claim* claim, const Who& who);
   CUresult CarryWaits(Claim* claim, const Who& who);

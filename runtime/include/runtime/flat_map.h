@@ -24,12 +24,16 @@ class FlatMap {
   const Value* Find(std::uint64_t key) const noexcept { return const_cast<FlatMap*>(this)->Find(key); }
 
   // Replaces the value if the key is there.
-  void Insert(std::uint64_t key, const Value& value) {
-    if ((size_ + 1) * 2 > entries_.size()) Rebuild(entries_.size() * 2);
+  void Insert(std::uint64_t key, const Value& value) { At(key) = value; }
+
+  // The value of a key, which is added if it is not there: to be written where it stays.
+  Value& At(std::uint64_t key) {
+    if (size_ * 2 >= mask_) Rebuild((mask_ + 1) * 2);
     std::size_t i = Home(key);
     while (entries_[i].key != 0 && entries_[i].key != key) i = (i + 1) & mask_;
     if (entries_[i].key == 0) ++size_;
-    entries_[i] = {key, value};
+    entries_[i].key = key;
+    return entries_[i].value;
   }
 
   bool Erase(std::uint64_t key) noexcept { return Extract(key, nullptr); }

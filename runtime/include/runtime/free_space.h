@@ -46,7 +46,7 @@ class FreeSpace {
     if (end == AddressBits::kNone || end < run.end) return false;
     const Index index = IndexAt(end);
     const Fragment& f = fragments_[index];
-    if (f.begin > run.begin || !usable(f.fence)) return false;
+    if (f.begin > run.begin || !usable(f.fence())) return false;
     Cut(index, run);
     return true;
   }
@@ -65,7 +65,7 @@ class FreeSpace {
     for (Granule at = ends_.AtOrAfter(run.begin + 1); at != AddressBits::kNone;) {
       const Fragment& f = fragments_[IndexAt(at)];
       if (f.begin >= run.end) return;
-      visit(Run{f.begin < run.begin ? run.begin : f.begin, f.end > run.end ? run.end : f.end}, f.fence);
+      visit(Run{f.begin < run.begin ? run.begin : f.begin, f.end > run.end ? run.end : f.end}, f.fence());
       if (f.end >= run.end) return;
       at = ends_.AtOrAfter(f.end + 1);
     }
@@ -76,7 +76,7 @@ class FreeSpace {
   template <typename Visit>
   void VisitExact(Run run, Visit visit) const {
     VisitOverlapping(run, [&](Run piece, Fence joined) {
-      if (!last_frees_ || !InOrder(joined)) return visit(piece, joined);
+      if (!last_frees_ || !InOrder(joined.stream)) return visit(piece, joined);
       last_frees_->VisitPieces(piece,
                                [&](Run part, const Fence* known) { visit(part, known != nullptr ? *known : joined); });
     });
@@ -86,8 +86,8 @@ class FreeSpace {
   void VisitAll(Visit visit) const {
     for (Granule at = ends_.AtOrAfter(0); at != AddressBits::kNone;) {
       const Fragment& f = fragments_[IndexAt(at)];
-      const Run run{f.begin, f.end};
-      visit(run, f.fence);
+      const Run run = f.run();
+      visit(run, f.fence());
       at = ends_.AtOrAfter(run.end + 1);
     }
   }
@@ -154,23 +154,29 @@ class FreeSpace {
     Granule begin, end;
     Index previous, next;  // in its size class
     Index older, newer;    // in its stream's queue; not for what has no stream's order
-    Fence fence;
+    std::uint64_t position;
+    StreamIndex stream;
+    std::uint16_t size_class;
+
+    Run run() const noexcept { return {begin, end}; }
+    Fence fence() const noexcept { return {stream, position}; }
   };
 
-  static int ClassOf(Granule granules) noexcept;
+  static std::uint16_t ClassOf(Granule granules) noexcept;
   // Precondition: a fragment ends there.
   Index IndexAt(Granule end) const noexcept { return *by_end_.Find(end); }
 
   void Insert(Run run, Fence fence) noexcept;
   void AddFragment(Run run, Fence fence) noexcept;
   void RemoveFragment(Index index) noexcept;
-  void Link(Index index, int size_class) noexcept;
-  void Unlink(Index index, int size_class) noexcept;
+  void Link(Index index, Fragment& f, SizeIndex& sizes, std::uint16_t size_class) noexcept;
+  void Unlink(const Fragment& f, SizeIndex& sizes) noexcept;
   void Enqueue(Index index) noexcept;
   void Dequeue(Index index) noexcept;
   void Change(Index index, Run run, Fence fence) noexcept;
+  void ChangeBegin(Index index, Granule begin) noexcept;
   void Cut(Index index, Run run) noexcept;
-  static bool InOrder(Fence fence) noexcept { return fence.stream != kNoStream && fence.stream != kAbsent; }
+  static bool InOrder(StreamIndex stream) noexcept { return stream != kNoStream && stream != kAbsent; }
   static Fence Joined(Fence a, Fence b) noexcept;
   bool MayMerge(const Fragment& neighbour, Run run, Fence fence) const noexcept;
 

@@ -36,6 +36,7 @@ inline constexpr StreamIndex kAbsent = kMaxStreams - 1;
 struct Fence {
   StreamIndex stream = kNoStream;
   std::uint64_t position = 0;
+  friend bool operator==(const Fence&, const Fence&) = default;
 };
 
 }  // namespace stalloc::runtime
