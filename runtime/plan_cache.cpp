@@ -18,6 +18,7 @@
 
 #include "planner/plan_file.h"
 #include "planner/whole_file.h"
+#include "runtime/process_identity.h"
 #include "runtime/settings.h"
 
 namespace stalloc::runtime {
@@ -141,6 +142,7 @@ PlanShelf ShelfOf(const Settings& settings, std::uint64_t program, const std::st
   PlanShelf shelf;
   if (!settings.plan.empty()) {
     shelf.file = settings.plan.Expand() + (ordinal == 0 ? "" : ".device" + std::to_string(ordinal));
+    if (const auto rank = ThisProcess().rank) shelf.own_file = shelf.file + ".rank" + std::to_string(*rank);
     return shelf;
   }
   if (!settings.plan_cache.enabled || settings.plan_cache.directory.empty() || program == 0) return shelf;
@@ -159,8 +161,10 @@ std::string PlanPath(const PlanShelf& shelf, std::uint64_t content) {
 
 std::vector<std::string> KeptPlans(const PlanShelf& shelf) {
   if (shelf.folder.empty()) {
-    if (shelf.file.empty() || ::access(shelf.file.c_str(), F_OK) != 0) return {};
-    return {shelf.file};
+    std::vector<std::string> files;
+    for (const std::string& file : {shelf.own_file, shelf.file})
+      if (!file.empty() && ::access(file.c_str(), F_OK) == 0) files.push_back(file);
+    return files;
   }
   std::vector<std::pair<PlanFileState, std::string>> plans;
   for (const std::string& name : NamesIn(shelf.folder)) {

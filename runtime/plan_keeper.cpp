@@ -1,5 +1,7 @@
 #include "runtime/plan_keeper.h"
 
+#include <unistd.h>
+
 #include "planner/plan_file.h"
 #include "runtime/plan_content.h"
 
@@ -30,9 +32,21 @@ void PlanKeeper::Share(const Place& place) {
   NoteUsed();
 }
 
+// A rank writes over what itself or no rank has made. What another has made stays.
+PlanKeeper::Place PlanKeeper::NamedPlaceFor(const planner::Plan& plan) const {
+  using Holds = Place::Holds;
+  if (shelf_.own_file.empty()) return {shelf_.file, Holds::kToBeReplaced};
+  if (::access(shelf_.file.c_str(), F_OK) != 0) return {shelf_.file, Holds::kNothing};
+  const auto there = planner::ReadPlanFile(shelf_.file);
+  if (!there || there->rank < 0 || there->rank == plan.rank) return {shelf_.file, Holds::kToBeReplaced};
+  if (ContentKey(*there) != ContentKey(plan) || !AreAlike(*there, plan)) return {shelf_.own_file, Holds::kToBeReplaced};
+  const bool wanting = own_ == shelf_.file && started_from_;
+  return {shelf_.file, wanting ? Holds::kToBeReplaced : Holds::kAnother};
+}
+
 PlanKeeper::Place PlanKeeper::PlaceFor(const planner::Plan& plan) const {
   using Holds = Place::Holds;
-  if (shelf_.folder.empty()) return {shelf_.file, Holds::kToBeReplaced};
+  if (shelf_.folder.empty()) return NamedPlaceFor(plan);
   const std::uint64_t content = ContentKey(plan);
   for (std::uint64_t variant = 0; variant < kVariants; ++variant) {
     const std::string path = PlanPath(shelf_, content + variant);
@@ -50,9 +64,12 @@ std::optional<planner::FileError> PlanKeeper::Keep(const Place& place, const pla
   const bool replace = place.holds == Place::Holds::kToBeReplaced;
   *shared = false;
   if (auto error = KeepPlan(place.path, plan, shelf_.cache_bytes, replace)) {
-    *shared = !replace && StateOf(place.path).has_value();
-    if (!*shared) return error;
-    Share(place);
+    if (replace || !StateOf(place.path)) return error;
+    // Its content is in the name of a file in the cache. A file that the user has named may hold anything.
+    const Place now = shelf_.folder.empty() ? NamedPlaceFor(plan) : place;
+    *shared = !shelf_.folder.empty() || now.holds == Place::Holds::kAnother;
+    if (!*shared) return Keep({now.path, Place::Holds::kToBeReplaced}, plan, shared);
+    Share(now);
     return std::nullopt;
   }
   GoBy(place.path);

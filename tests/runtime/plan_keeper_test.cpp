@@ -204,6 +204,64 @@ TEST_F(PlanKeeperTest, AFileThatTheUserNamedIsAlwaysWritten) {
   EXPECT_TRUE(Files().empty());
 }
 
+// A name without %r, under a launcher that shows each rank one device.
+TEST_F(PlanKeeperTest, RanksThatDifferDoNotOverwriteTheFileThatTheUserNamed) {
+  const std::string file = shelf_.folder + "/my.plan";
+  const auto shelf_of = [&](int rank) {
+    return PlanShelf{.file = file, .own_file = file + ".rank" + std::to_string(rank)};
+  };
+  PlanKeeper zero(shelf_of(0)), one(shelf_of(1)), two(shelf_of(2));
+  EXPECT_FALSE(Leave(zero, Of(512, 0)));
+  EXPECT_TRUE(Leave(one, Of(512, 1))) << "it does the same";
+  EXPECT_FALSE(Leave(two, Of(1024, 2)));
+  EXPECT_EQ(RankIn(file), 0);
+  EXPECT_EQ(RankIn(file + ".rank2"), 2);
+  EXPECT_EQ(KeptPlans(shelf_of(1)), std::vector<std::string>{file});
+  EXPECT_EQ(KeptPlans(shelf_of(2)), (std::vector<std::string>{file + ".rank2", file}));
+  // The next run, in which the first two have changed.
+  PlanKeeper again(shelf_of(0)), other(shelf_of(1));
+  again.StartFrom(file);
+  other.StartFrom(file);
+  EXPECT_FALSE(Leave(other, Of(2048, 1)));
+  EXPECT_EQ(RankIn(file), 0);
+  EXPECT_FALSE(Leave(again, Of(4096, 0)));
+  EXPECT_EQ(RankIn(file), 0);
+  EXPECT_EQ(RankIn(file + ".rank1"), 1);
+  EXPECT_EQ(planner::ReadPlanFile(file)->iteration[0].size_bytes, 4096u) << "it made this file";
+  // A plan that did not do well, though it is of the same, is made anew for all.
+  PlanKeeper third(shelf_of(3));
+  third.StartFrom(file);
+  EXPECT_FALSE(Leave(third, Of(4096, 3)));
+  EXPECT_EQ(RankIn(file), 3);
+}
+
+TEST_F(PlanKeeperTest, RanksThatWriteTheNamedFileAtOnceLoseNothing) {
+  constexpr int kRanks = 12;
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    const std::string file = shelf_.folder + "/" + std::to_string(round) + ".plan";
+    std::atomic<int> ready{0};
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < kRanks; ++rank)
+      ranks.emplace_back([&, rank] {
+        PlanKeeper keeper({.file = file, .own_file = file + ".rank" + std::to_string(rank)});
+        const Plan plan = Of(static_cast<std::uint64_t>(512) << rank % 3, rank);  // of three kinds
+        const PlanKeeper::Place place = keeper.PlaceFor(plan);
+        ++ready;
+        while (ready != kRanks) std::this_thread::yield();
+        bool shared = false;
+        const auto error = keeper.Keep(place, plan, &shared);
+        EXPECT_FALSE(error) << error->Text();
+      });
+    for (std::thread& rank : ranks) rank.join();
+    const auto made = planner::ReadPlanFile(file);
+    ASSERT_TRUE(made) << made.error().Text();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const bool alike = rank % 3 == made->rank % 3;
+      EXPECT_EQ(RankIn(file + ".rank" + std::to_string(rank)), alike ? -2 : rank);
+    }
+  }
+}
+
 TEST_F(PlanKeeperTest, AFolderThatCannotBeMadeIsSaidByItsName) {
   std::ofstream(shelf_.folder + "/file") << "in the way";
   PlanKeeper keeper({.folder = shelf_.folder + "/file/cache", .stem = shelf_.stem, .cache_bytes = 1});

@@ -27,8 +27,12 @@ struct Settings;
 inline constexpr std::size_t kMostPlansOfAProgram = 32;
 
 // Where the plans of one device of this process are kept: in the one file that the settings name, or in the plan cache.
+//
+// A name that is the same for several ranks (without %r) is the file of one of them and of those that do the same; a
+// rank that differs has "<file>.rank<its number>".
 struct PlanShelf {
   std::string file{};             // the file; otherwise empty
+  std::string own_file{};         // this rank's where the file is another's; empty where there are no ranks
   std::string folder{};           // the plan cache's; otherwise empty
   std::string stem{};             // of the names there: "<program>.<device's name>."
   std::uint64_t cache_bytes = 0;  // that the plan cache may hold

@@ -55,6 +55,7 @@ class PlanKeeper {
 
  private:
   void GoBy(const std::string& path);
+  Place NamedPlaceFor(const planner::Plan& plan) const;
 
   PlanShelf shelf_;
   std::string own_;                    // the file of the plan that this process uses or has made; empty: none yet
