@@ -79,6 +79,7 @@ void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim
 
 // Gives back what a claim took but could not use.
 void DeviceMemory::UndoClaim(const Claim& claim, StreamIndex stream) {
+  if (claim.where.kind == Found::Kind::kExchange) (*views_)[claim.where.view].changing = false;
   // What had nothing to wait for is in this stream's order now.
   const Fence here = stream == kNoStream ? Fence{} : MemoryFence(streams_.Advance(stream));
   for (const auto& [run, fence] : claim.waits) space_->Release(run, fence);
@@ -257,7 +258,7 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
   if (take(search_->Contiguous(granules, stream, Waits::kNo))) return true;
-  if (large && take(search_->Exchange(granules, stream, Waits::kNo))) return true;
+  if (large && take(search_->Exchange(granules, stream, Waits::kNo, 0, from))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
   // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
   if (MayWait()) {
@@ -269,7 +270,12 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   if (large && grown.new_pages > 0) {
     PageNumber below = grown ? grown.new_pages - 1 : ~PageNumber{0};
     Found stitched = search_->Stitch(granules, stream, Waits::kNo, below, from);
-    if (stitched) below = stitched.new_pages - 1;
+    if (stitched) {
+      // As many pages in a view that has most of them already is a mapping for each of the others only.
+      if (Found changed = search_->Exchange(granules, stream, Waits::kNo, stitched.new_pages, from))
+        stitched = std::move(changed);
+      below = stitched.new_pages - 1;
+    }
     // A page less for what may be hundreds of mappings is worth it only where they are few; and where a single page is
     // all that is missing, that page is room for what comes next.
     const bool settling = plan_ && plan_->persistent_left.load(std::memory_order_relaxed) != 0;

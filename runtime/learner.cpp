@@ -41,7 +41,8 @@ constexpr int kPoorChecks = 3;
 
 // Without a plan after so many observations the program is left alone until it has made twice as many requests.
 constexpr std::uint64_t kPatience = std::uint64_t{1} << 18;
-// The same once so many iterations were found that cannot be planned, or were in vain.
+// The same once so many iterations were found that cannot be planned, or were in vain; half as many each further time,
+// for a program that differed so far will mostly go on so, and to be watched costs it time.
 constexpr int kUnplannable = 4;
 
 std::uint64_t RoomOf(const Pattern& pattern) {
@@ -53,7 +54,11 @@ std::uint64_t RoomOf(const Pattern& pattern) {
 }  // namespace
 
 Learner::Learner(DeviceMemory& memory, Options options)
-    : memory_(memory), options_(std::move(options)), keeper_(options_.shelf), chooser_(memory) {
+    : memory_(memory),
+      options_(std::move(options)),
+      keeper_(options_.shelf),
+      unplannable_limit_(kUnplannable),
+      chooser_(memory) {
   finder_.emplace();
   if (options_.planning) memory_.SetObserving(true);
   if (!options_.planning) status_.state = PlanStatus::State::kOff;
@@ -125,7 +130,7 @@ bool Learner::Watch() {
     Tell([](PlanStatus& status) { status.reason = PlanStatus::Reason::kIterationsDiffer; });
   }
   if (!pattern || !Credible(*pattern) || !Plannable(*pattern)) {
-    if (pattern_requests_ == 0 && (seen_ >= kPatience || unplannable_found_ >= kUnplannable))
+    if (pattern_requests_ == 0 && (seen_ >= kPatience || unplannable_found_ >= unplannable_limit_))
       LeaveAlone(unplannable_found_ != 0 ? PlanStatus::Reason::kIterationsDiffer : PlanStatus::Reason::kNoIteration);
     return false;
   }
@@ -177,7 +182,8 @@ bool Learner::Judge() {
   memory_.Install(nullptr, DeviceMemory::When::kNow);
   pattern_requests_ = 0;
   const std::string device = "device " + std::to_string(memory_.ordinal());
-  if (!scaled && static_cast<double>(window.matched) >= kWorthwhile * requests && ++unplannable_found_ < kUnplannable) {
+  if (!scaled && static_cast<double>(window.matched) >= kWorthwhile * requests &&
+      ++unplannable_found_ < unplannable_limit_) {
     LogInfo(device + ": the plan's places are taken; watching on for another");
     Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
   } else {
@@ -198,6 +204,7 @@ bool Learner::OnlyResembles() const {
 
 void Learner::Settle() {
   Tell([](PlanStatus& status) { status.state = PlanStatus::State::kSettled; });
+  unplannable_limit_ = kUnplannable;
   // What was seen of the plan at work says what others could be in its place.
   if (doing_well_) {
     kept_period_ = std::max(kept_period_, period_);
@@ -218,6 +225,7 @@ void Learner::LeaveAlone(PlanStatus::Reason reason) {
     status.state = PlanStatus::State::kLeftAlone;
     status.reason = reason;
   });
+  if (unplannable_found_ != 0) unplannable_limit_ = std::max(1, unplannable_limit_ / 2);
   unplannable_found_ = 0;
   memory_.SetObserving(false);
   const MemoryCounters counters = memory_.Counters();

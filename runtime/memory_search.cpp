@@ -35,7 +35,7 @@ Granule BeginWithin(Run room, Granule granules) {
 }
 
 // A view is changed rather than doubled if changing it this often maps no more than another one.
-constexpr std::size_t kFewTurns = 32;
+constexpr std::size_t kFewTurns = 8;
 
 using Part = MemorySearch::PartPages::Part;
 
@@ -209,7 +209,8 @@ Found MemorySearch::StitchParts(Granule granules, StreamIndex stream, Waits wait
   return found;
 }
 
-Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) const {
+Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages,
+                             Granule from) const {
   const PageNumber count = PagesOf(granules);
   ViewIndex best = kNoView;
   std::vector<std::uint32_t> busy;
@@ -241,18 +242,19 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits) 
   std::vector<PageNumber> mine(view.pages);
   std::sort(mine.begin(), mine.end());
   std::vector<PageNumber> absent;
-  const std::vector<PageNumber> free =
-      FreePages(stream, waits, count + static_cast<PageNumber>(mine.size()), 0, &absent);
+  std::vector<PageNumber> free = FreePages(stream, waits, count + static_cast<PageNumber>(mine.size()), from, &absent);
+  std::erase_if(free, [&](PageNumber page) { return std::binary_search(mine.begin(), mine.end(), page); });
   Found found;
   found.kind = Found::Kind::kExchange;
   found.view = best;
   found.pages = view.pages;
-  auto next = free.begin();
-  for (const std::uint32_t k : fewest) {
-    while (next != free.end() && std::binary_search(mine.begin(), mine.end(), *next)) ++next;
-    if (next == free.end()) return {};
-    found.pages[k] = *next++;
+  if (free.size() < fewest.size()) {
+    found.new_pages = static_cast<PageNumber>(fewest.size() - free.size());
+    if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};
+    free.insert(free.end(), absent.begin(), absent.begin() + found.new_pages);
   }
+  auto next = free.begin();
+  for (const std::uint32_t k : fewest) found.pages[k] = *next++;
   found.exchanged = std::move(fewest);
   return found;
 }

@@ -41,6 +41,36 @@ TEST_F(DeviceMemoryTest, StitchesFreePagesInsteadOfGrowing) {
   EXPECT_EQ(memory->Counters().map_calls, mapped);
 }
 
+// Eight of sixteen pages in a view, one of which somebody else takes: another is free, or has to be made first. Either
+// way that one is mapped into the view, and the other seven are not mapped anew.
+TEST_F(DeviceMemoryTest, ExchangesSinglePagesOfAViewWhetherTheirSuccessorsExistOrNot) {
+  for (const bool exists : {true, false}) {
+    auto memory = Make();
+    std::vector<CUdeviceptr> blocks;
+    for (int i = 0; i < 18; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+    for (int i = 0; i < 16; i += 2) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
+    const auto view = memory->Allocate(16 * kMiB, On(0), 0);
+    ASSERT_EQ(memory->Counters().views, 1u);
+    device_.Touch(Stream(0), view.address, 16 * kMiB, view.number);
+    ASSERT_EQ(memory->Free(view.address, On(0)), CUDA_SUCCESS);
+    (void)memory->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
+    api_.cuStreamSynchronize(Stream(0));
+    (void)memory->Trim(~std::uint64_t{0});  // sees that it is done
+    const auto taken = memory->Allocate(2 * kMiB, On(0), 0);
+    if (exists) {
+      ASSERT_EQ(memory->Free(blocks[17], On(0)), CUDA_SUCCESS);
+    }
+
+    const auto before = memory->Counters();
+    const auto again = memory->Allocate(16 * kMiB, On(0), 0);
+    EXPECT_EQ(again.address, view.address);
+    EXPECT_EQ(memory->Counters().reserved_bytes, before.reserved_bytes + (exists ? 0 : 2 * kMiB));
+    EXPECT_EQ(memory->Counters().map_calls, before.map_calls + (exists ? 1 : 2)) << "in the view, and where it is made";
+    ExpectDisjoint(device_, {{taken.address, 2 * kMiB, taken.number}, {again.address, 16 * kMiB, again.number}});
+    device_.Touch(Stream(0), again.address, 16 * kMiB, again.number);
+  }
+}
+
 //  page 0   1   2   3   4   5    6
 //       [ ]  .  [ ]  .  [ ] [ ] [s|.]     three pages and a half: 1, 3, a new one, and what is free of 6
 TEST_F(DeviceMemoryTest, StitchesPartsOfPagesInsteadOfHoldingOneMore) {

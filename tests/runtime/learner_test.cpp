@@ -70,5 +70,23 @@ TEST_F(LearnerTest, APlanOfSizesThatScaleEndsWhereItServesLessThanHalf) {
   EXPECT_NE(::access(file.c_str(), F_OK), 0);
 }
 
+// To be watched costs a program time: one that could not be planned is looked at again, but not as long.
+TEST_F(LearnerTest, AProgramThatCannotBePlannedIsWatchedLessEachTime) {
+  TrainingLoop loop(device_, api_, {});
+  const auto iterations_until = [&](PlanStatus::State state) {
+    int iterations = 0;
+    for (; loop.status().state != state && iterations < 2000; ++iterations) loop.IterateExperts();
+    return iterations;
+  };
+  const int first = iterations_until(PlanStatus::State::kLeftAlone);
+  EXPECT_EQ(loop.status().reason, PlanStatus::Reason::kIterationsDiffer);
+  ASSERT_LT(iterations_until(PlanStatus::State::kWatching), 2000) << "it is not given up for ever";
+  const int second = iterations_until(PlanStatus::State::kLeftAlone);
+  EXPECT_LE(second, first / 2 + 1);
+  ASSERT_LT(iterations_until(PlanStatus::State::kWatching), 2000);
+  EXPECT_LE(iterations_until(PlanStatus::State::kLeftAlone), second);
+  EXPECT_EQ(loop.planned(), 0u);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

@@ -58,6 +58,15 @@ class TrainingLoop {
     EndIteration(planned);
   }
 
+  // The same call sites in every one, but each size drawn anew, as experts' are.
+  void IterateExperts() {
+    const std::uint64_t planned = memory_.Counters().planned_requests;
+    std::vector<Block> kept;
+    for (std::uint64_t i = 0; i < kRequests; ++i) kept.push_back(Make(kMebibyte + 512 * (random_() % 8192), 600 + i));
+    for (const Block& block : kept) Free(block);
+    EndIteration(planned);
+  }
+
   // One block, made and freed again and again.
   void Repeat(int times) {
     for (int i = 0; i < times; ++i) {

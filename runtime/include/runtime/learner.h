@@ -113,6 +113,7 @@ class Learner {
   Counts window_start_;
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int unplannable_found_ = 0;
+  int unplannable_limit_;  // so many, and the program is left alone for a while
   int poor_checks_ = 0;
   PlanChooser chooser_;
   std::uint64_t told_choices_ = 0;
