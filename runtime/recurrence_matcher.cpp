@@ -1,7 +1,7 @@
 // The matcher in step with its pattern: installing one, handing out what is expected, passing the iteration's end.
 // What happens out of step is in recurrence_search.cpp.
 //
-// Under the device's lock, but for Prepare. Only Prepare (and SetPattern through it) allocates.
+// Under the device's lock, but for Prepare, which alone allocates.
 #include <algorithm>
 #include <bit>
 
@@ -91,27 +91,18 @@ Matcher::PreparedPattern Matcher::Install(PreparedPattern pattern, std::uint64_t
   searching_ = false;
   since_jump_ = 1u << 16;
   epoch_ = 1;
-  requests_seen_ = requests_matched_ = 0;
-  whole_ = false;
   history_length_ = 0;
   iterations_.store(0, std::memory_order_relaxed);
-  match_rate_.store(1.0, std::memory_order_relaxed);
   if (pattern_ != nullptr) {
     std::fill(pattern_->used_in.begin(), pattern_->used_in.end(), 0);
-    if (next_block != kUnknownBlock && next_block >= pattern_->first_block) {
+    if (next_block != kUnknownBlock && next_block >= pattern_->first_block)
       cursor_ = static_cast<std::uint32_t>((next_block - pattern_->first_block) % pattern_->size());
-      whole_ = cursor_ == 0;
-    }
     // Numbers of requests that vary make that a guess.
     if (!pattern_->exact) BeginSearch(static_cast<std::int32_t>(cursor_));
   }
   Aim();
   return pattern;
 }
-
-void Matcher::SetPattern(const Pattern& pattern, std::uint64_t next_block) { Install(Prepare(pattern), next_block); }
-
-void Matcher::Clear() { Install(nullptr); }
 
 // Publishes the request at the cursor as the one expected. While the place is searched for none is: every request's
 // call site helps then.
@@ -129,17 +120,13 @@ std::uint64_t Matcher::CallSiteOf(std::int32_t index) const noexcept {
   return pattern_->entries[static_cast<std::size_t>(index)].call_site;
 }
 
-std::int32_t Matcher::TakeExpected() noexcept {
-  ++requests_seen_;
-  return Take(cursor_, pattern_->entries[cursor_].key);
-}
+std::int32_t Matcher::TakeExpected() noexcept { return Take(cursor_, pattern_->entries[cursor_].key); }
 
 // Hands out `position` and goes on to the first request behind it that is still to come.
 std::int32_t Matcher::Take(std::uint32_t position, std::uint64_t key) noexcept {
   Prepared& pattern = *pattern_;
   pattern.used_in[position] = epoch_;
   Remember(pattern.entries[position].token, key);
-  ++requests_matched_;
   misses_ = 0;
   cursor_ = position + 1;
   while (cursor_ < pattern.size() && pattern.used_in[cursor_] == epoch_) ++cursor_;
@@ -149,12 +136,6 @@ std::int32_t Matcher::Take(std::uint32_t position, std::uint64_t key) noexcept {
 }
 
 void Matcher::CloseIteration() noexcept {
-  if (whole_) {
-    const double of = std::max(requests_seen_, pattern_->size());
-    match_rate_.store(requests_matched_ / of, std::memory_order_relaxed);
-  }
-  whole_ = true;
-  requests_seen_ = requests_matched_ = 0;
   cursor_ = 0;
   base_ -= static_cast<std::int32_t>(pattern_->size());
   if (last_place_ != kNowhere) last_place_ -= static_cast<std::int32_t>(pattern_->size());

@@ -8,21 +8,6 @@
 
 namespace stalloc::runtime::recurrence {
 
-namespace {
-
-std::uint64_t Fingerprint(const Pattern& pattern) {
-  std::uint64_t hash = static_cast<std::uint64_t>(pattern.period);
-  for (const PatternRequest& request : pattern.requests) {
-    hash = Mix(hash, request.size_varies ? 0 : request.size_bytes);
-    hash = Mix(hash, Mix(request.call_site, request.stream));
-    hash = Mix(hash, static_cast<std::uint64_t>(request.end - request.begin) * 4 + request.size_varies * 2u +
-                         request.persists);
-  }
-  return hash;
-}
-
-}  // namespace
-
 Pattern MakePattern(std::span<const Request> requests, const Iteration& iteration,
                     const std::vector<bool>& varied_before) {
   const auto current = requests.subspan(iteration.begin, iteration.length());
@@ -71,7 +56,6 @@ Pattern MakePattern(std::span<const Request> requests, const Iteration& iteratio
     out.occurrence = occurrences[identity]++;
     pattern.requests.push_back(out);
   }
-  pattern.fingerprint = Fingerprint(pattern);
   return pattern;
 }
 

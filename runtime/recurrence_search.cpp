@@ -53,8 +53,7 @@ constexpr std::uint32_t kFewMisses = 32;       // running count: look elsewhere 
 constexpr std::uint32_t kLost = 128;           // running count: the program does something else
 constexpr std::uint32_t kSettle = 8;           // requests between two jumps out of the window
 constexpr std::uint32_t kCandidates = 64;      // places looked at elsewhere
-constexpr std::uint64_t kVaryingSizeRatio = 128;    // without call sites: how far a size may lie from the example's
-constexpr std::uint32_t kDriftAfterIterations = 4;  // without passing the iteration's end
+constexpr std::uint64_t kVaryingSizeRatio = 128;  // without call sites: how far a size may lie from the example's
 
 }  // namespace
 
@@ -231,7 +230,6 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
   const std::uint32_t distance = RepeatDistance(key);
   const std::uint64_t token = pattern_->TokenOf(key, stream, call_site, distance);
   const Request request{key, size_bytes, call_site, token, stream, distance};
-  ++requests_seen_;
 
   if (!searching_) {
     // A request whose size varies is taken in step if what it is known by fits.
@@ -249,7 +247,7 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
     std::int32_t elsewhere = FindAnywhere(request);
     if (elsewhere != kNone && elsewhere != place) {
       if (elsewhere >= count) {
-        EndIterationBefore();
+        CloseIteration();
         elsewhere -= count;
       }
       place = elsewhere;
@@ -274,7 +272,7 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
 
   --history_length_;  // Take remembers it under the pattern's name
   if (place >= count) {
-    EndIterationBefore();
+    CloseIteration();
     place -= count;
   }
   const std::uint32_t position = static_cast<std::uint32_t>(place);
@@ -284,22 +282,11 @@ std::int32_t Matcher::Search(std::uint64_t size_bytes, std::uint32_t stream, std
   return Take(position, key);
 }
 
-// The request being looked at is already one of the next iteration's.
-void Matcher::EndIterationBefore() noexcept {
-  --requests_seen_;
-  CloseIteration();
-  ++requests_seen_;
-}
-
 std::int32_t Matcher::Miss() noexcept {
   ++misses_;
   recent_misses_ += kMissWeight;
   in_a_row_ = 0;
   Aim();
-  if (requests_seen_ > std::uint64_t{kDriftAfterIterations} * pattern_->size()) {
-    match_rate_.store(static_cast<double>(requests_matched_) / requests_seen_, std::memory_order_relaxed);
-    requests_seen_ = requests_matched_ = 0;
-  }
   return kNone;
 }
 

@@ -3,7 +3,7 @@
 // Two parts, both pure (no CUDA, no locks, no clock), one instance of each a device:
 //   IterationFinder  observations in, the repeating pattern out. Runs on the background thread.
 //   Matcher          the pattern in force; says for each allocation which request of the pattern it is. Runs on the
-//                    serving path, under the device's lock: it neither allocates nor throws after SetPattern.
+//                    serving path, under the device's lock: only Prepare allocates.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,7 @@ struct PatternRequest {
   bool size_varies = false;  // the size differs between iterations: recognised by call site, not planned ...
   bool scales = false;       // ... unless all sizes scale together: size_bytes is the largest seen, room for any other
   bool persists = false;     // seen to outlive a whole iteration: not planned
-  std::uint64_t example_block =
-      0;  // allocation number of this request in the iteration that the pattern was taken from
+  std::uint64_t example_block = 0;  // its allocation number in the iteration that the pattern was taken from
 };
 
 struct Pattern {
@@ -39,8 +38,7 @@ struct Pattern {
   std::int64_t period = 0;               // events (allocations and frees) in one iteration
   std::uint64_t first_block = 0;         // allocation numbers [first_block, last_block) made up the example iteration
   std::uint64_t last_block = 0;
-  bool exact = false;             // the last two iterations were the same, request for request
-  std::uint64_t fingerprint = 0;  // of all that a plan depends on: equal for patterns that need no new plan
+  bool exact = false;  // the last two iterations were the same, request for request
 };
 
 class IterationFinder {
@@ -84,11 +82,6 @@ class Matcher {
   // place; otherwise the next Match starts a search for it. A null `pattern` leaves none in force.
   PreparedPattern Install(PreparedPattern pattern, std::uint64_t next_block = kUnknownBlock) noexcept;
 
-  // Prepare and Install in one (off the serving path; allocates).
-  void SetPattern(const Pattern& pattern, std::uint64_t next_block = kUnknownBlock);
-  void Clear();
-  bool HasPattern() const noexcept { return pattern_ != nullptr; }
-
   // True if a request of this size and stream is the one expected next, so that its call site need not be taken.
   // May be asked without the device's lock: the answer is a hint, Match decides.
   bool Expects(std::uint64_t size_bytes, std::uint32_t stream) const noexcept {
@@ -114,10 +107,6 @@ class Matcher {
   // Iterations whose end was passed since the pattern was put in force: a change is an iteration boundary.
   std::uint64_t IterationsSeen() const noexcept { return iterations_.load(std::memory_order_relaxed); }
 
-  // Share of the last whole iteration's requests that matched, 0 to 1 (1 before there was one): falls when the program
-  // has changed, whether it makes requests that the pattern lacks or no longer makes those that it has.
-  double LastIterationMatchRate() const noexcept { return match_rate_.load(std::memory_order_relaxed); }
-
  private:
   // A size and a stream in one word, so that the expected request is read in one load. Streams beyond 2^15 and sizes
   // beyond 2^48 may collide: Match would then hand out a slot of another size, so such requests never match.
@@ -134,7 +123,6 @@ class Matcher {
   std::int32_t Search(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept;
   void CloseIteration() noexcept;
   void Aim() noexcept;
-  void EndIterationBefore() noexcept;
   std::int32_t Miss() noexcept;
   void KeepAhead(std::uint32_t offset) noexcept;
   void BeginSearch(std::int32_t position, bool may_leave_out = false) noexcept;
@@ -153,11 +141,7 @@ class Matcher {
   std::uint32_t recent_misses_ = 0;  // a running count that forgets
   std::int32_t last_place_ = 0;      // where the last request seemed to match, believed or not; kNowhere
   std::uint32_t epoch_ = 1;          // the current iteration, as marked on the requests used in it
-  std::uint32_t requests_seen_ = 0;  // in the current iteration
-  std::uint32_t requests_matched_ = 0;
-  bool whole_ = false;  // the current iteration was followed from its beginning
   std::atomic<std::uint64_t> iterations_{0};
-  std::atomic<double> match_rate_{1.0};
 
   // Out of step: scores of the places where the program may be. scores_[k] is of "request base_ + k comes next", where
   // what lies below 0 is past, and from the pattern's size on is in the next iteration.
