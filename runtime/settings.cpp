@@ -96,7 +96,10 @@ std::string UnknownName(std::string_view name) {
   std::string text = "there is no setting " + std::string(name);
   const auto nearest = std::min_element(std::begin(kNames), std::end(kNames),
                                         [&](auto a, auto b) { return EditDistance(name, a) < EditDistance(name, b); });
-  if (EditDistance(name, *nearest) <= 3) text.append(" (did you mean ").append(*nearest).append("?)");
+  // As much must be right as is wrong, or any short name is near some other.
+  const std::size_t written = name.size() - kPrefix.size();
+  if (EditDistance(name, *nearest) <= std::min<std::size_t>(3, written / 2))
+    text.append(" (did you mean ").append(*nearest).append("?)");
   return text + "; it is ignored";
 }
 
@@ -122,20 +125,6 @@ void FindDirectory(const char* const* block, PlanCache* cache) {
     cache->directory = std::string(home) + "/.cache/stalloc";
   } else {
     cache->enabled = false;
-  }
-}
-
-// Appends `text` in lines of at most `columns` characters, each behind `indent` spaces.
-void AppendWrapped(std::string_view text, std::size_t indent, std::size_t columns, std::string* out) {
-  const std::size_t room = columns > indent + 20 ? columns - indent : 20;
-  while (!text.empty()) {
-    std::size_t length = text.size();
-    if (length > room) {
-      length = text.rfind(' ', room);
-      if (length == std::string_view::npos) length = std::min(text.find(' '), text.size());
-    }
-    out->append(indent, ' ').append(text.substr(0, length)).append("\n");
-    text.remove_prefix(std::min(length + 1, text.size()));
   }
 }
 
@@ -214,19 +203,6 @@ std::vector<SettingDescription> DescribeSettings() {
 #undef STALLOC_RANGED_SETTING
 #undef STALLOC_SETTING
   };
-}
-
-std::string SettingsHelp(int columns) {
-  std::string help;
-  for (const SettingDescription& row : DescribeSettings()) {
-    help.append("  ").append(row.name).append("=").append(row.form);
-    if (!row.default_value.empty()) help.append("  (default ").append(row.default_value).append(")");
-    help += '\n';
-    AppendWrapped(row.sentence, 6, static_cast<std::size_t>(std::max(columns, 0)), &help);
-  }
-  AppendWrapped("In FILE, %p stands for the process id, %h for the host, %r for the rank and %% for a percent sign.", 2,
-                static_cast<std::size_t>(std::max(columns, 0)), &help);
-  return help;
 }
 
 std::string SettingsManual() {

@@ -80,8 +80,6 @@ struct SettingDescription {
 };
 std::vector<SettingDescription> DescribeSettings();
 
-// The table as text of at most `columns` characters a line, for `--help`.
-std::string SettingsHelp(int columns = 100);
 // The table in Markdown, for the README.
 std::string SettingsMarkdown();
 // The table as roff, for the manual page.
