@@ -146,6 +146,8 @@ DeviceMemory::Refusal DeviceMemory::TakePlace(BlockPlace& place, Granule granule
   bool in_order = true;
   PageNumber new_pages = 0;
   ForEachRun(found, granules, [&](Run run) {
+    const std::optional<Fence> whole = space_->FenceOver(run);
+    if (whole && whole->stream != kAbsent && (!multi_stream_ || search_->Usable(stream, *whole, waits))) return;
     Granule reached = run.begin;
     space_->VisitExact(run, [&](Run piece, Fence fence) {
       free = free && piece.begin == reached;

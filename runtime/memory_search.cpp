@@ -76,6 +76,7 @@ Parts TwoOf(const std::vector<Part>& ends, const std::vector<Part>& starts, Gran
 }  // namespace
 
 bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
+  if (const std::optional<Fence> fence = space_.FenceOver(run)) return Usable(stream, *fence, waits);
   Granule reached = run.begin;
   bool usable = true;
   space_.VisitOverlapping(run, [&](Run piece, Fence fence) {
@@ -117,11 +118,16 @@ Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) 
       return RunUsable(GranulesInPage(candidate.pages[k], k, candidate.head, granules), stream, waits);
     };
     if (candidate.witness < count && !page_usable(candidate.witness)) return false;
-    for (std::uint32_t k = 0; k < count; ++k) {
-      if (!page_usable(k)) {
-        candidate.witness = k;
-        return false;
-      }
+    for (std::uint32_t k = 0; k < count;) {
+      // Pages side by side are one look-up.
+      std::uint32_t first = k;
+      Run run = GranulesInPage(candidate.pages[k], k, candidate.head, granules);
+      while (++k < count && candidate.pages[k] == candidate.pages[k - 1] + 1)
+        run.end = GranulesInPage(candidate.pages[k], k, candidate.head, granules).end;
+      if (RunUsable(run, stream, waits)) continue;
+      while (first + 1 < k && page_usable(first)) ++first;
+      candidate.witness = first;
+      return false;
     }
     return true;
   });

@@ -42,13 +42,17 @@ class FreeSpace {
   // look-up. Otherwise nothing changes.
   template <typename Usable>
   bool ClaimWhole(Run run, Usable usable) noexcept {
-    const Granule end = ends_.AtOrAfter(run.begin + 1);
-    if (end == AddressBits::kNone || end < run.end) return false;
-    const Index index = IndexAt(end);
-    const Fragment& f = fragments_[index];
-    if (f.begin > run.begin || !usable(f.fence())) return false;
+    const Index index = FragmentOver(run);
+    if (index == kNull || !usable(fragments_[index].fence())) return false;
     Cut(index, run);
     return true;
+  }
+
+  // The fence of the fragment that holds all of `run`; nullopt: no single one does.
+  std::optional<Fence> FenceOver(Run run) const noexcept {
+    const Index index = FragmentOver(run);
+    if (index == kNull) return std::nullopt;
+    return fragments_[index].fence();
   }
 
   bool AllFree(Run run) const noexcept;
@@ -165,6 +169,14 @@ class FreeSpace {
   static std::uint16_t ClassOf(Granule granules) noexcept;
   // Precondition: a fragment ends there.
   Index IndexAt(Granule end) const noexcept { return *by_end_.Find(end); }
+
+  // The fragment that holds all of `run`, or kNull. Looked for from the run's end, near which it ends more often.
+  Index FragmentOver(Run run) const noexcept {
+    const Granule end = ends_.AtOrAfter(run.end);
+    if (end == AddressBits::kNone) return kNull;
+    const Index index = IndexAt(end);
+    return fragments_[index].begin <= run.begin ? index : kNull;
+  }
 
   void Insert(Run run, Fence fence) noexcept;
   void AddFragment(Run run, Fence fence) noexcept;
