@@ -50,6 +50,12 @@ CUresult ReleasePrimary(CUdevice device, Release release) noexcept {
   return result;
 }
 
+// The context that a green context is by its other name; always the same one.
+CUcontext FromGreen(CUgreenCtx green) noexcept {
+  CUcontext context = nullptr;
+  return STALLOC_CALL_DRIVER(cuCtxFromGreenCtx, &context, green) == CUDA_SUCCESS ? context : nullptr;
+}
+
 template <typename Reset>
 CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
   if (ServingAlready()) ContextEnds(PrimaryContext(device));
@@ -81,6 +87,24 @@ CUresult cuCtxDestroy(CUcontext context) {
 CUresult cuCtxDestroy_v2(CUcontext context) {
   ContextEnds(context);
   return Forward<Entry::k_cuCtxDestroy_v2>(context);
+}
+
+// A green context uses the memory of its device's primary context and retains that: it may be the last to do so. It may
+// be made before anything is served.
+CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
+  const CUresult result = Forward<Entry::k_cuGreenCtxCreate>(green, resources, device, flags);
+  if (result == CUDA_SUCCESS && Enabled())
+    stalloc::runtime::NoteGreenContext(FromGreen(*green), PrimaryContext(device));
+  return result;
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx green) {
+  const CUcontext context = Enabled() ? FromGreen(green) : nullptr;
+  const int device = context != nullptr ? stalloc::runtime::DeviceOfContext(context) : -1;
+  if (context != nullptr)
+    stalloc::runtime::NoteGreenContextDestroyed(context, device < 0 ? nullptr : PrimaryContext(device));
+  if (device < 0) return Forward<Entry::k_cuGreenCtxDestroy>(green);
+  return ReleasePrimary(device, [&] { return Forward<Entry::k_cuGreenCtxDestroy>(green); });
 }
 
 // Another context that becomes current is seen by the requests themselves; that none is, by those that need to ask.

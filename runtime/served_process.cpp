@@ -16,7 +16,9 @@ constinit thread_local StreamCache t_streams __attribute__((tls_model("initial-e
 
 namespace {
 
-DeviceService* MakeService(Process& process, CUdevice device, CUcontext context) {
+// A green context may end, and waiting in it waits for its own streams alone: the primary one is taken in its place.
+DeviceService* MakeService(Process& process, CUdevice device, CUcontext current) {
+  const CUcontext context = MemoryContextOf(current);
   std::string refusal;
   std::unique_ptr<DeviceService> made;
   try {

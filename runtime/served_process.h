@@ -59,6 +59,11 @@ struct Process {
   std::atomic<bool> stream_ordered{false};  // a request with a stream has been seen
 };
 
+void ForgetGreenContext(CUcontext context) noexcept;
+
+// The primary context whose memory a green context uses, or any other context itself.
+CUcontext MemoryContextOf(CUcontext context) noexcept;
+
 extern std::atomic<Process*> g_process;
 extern std::atomic<bool> g_forked;
 

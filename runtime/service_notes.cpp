@@ -31,16 +31,25 @@ bool AreTwoDevices(int owner, int peer) noexcept {
   return owner >= 0 && owner < kLimit && peer >= 0 && peer < kLimit && owner != peer;
 }
 
-// Forgets a context. *owner: the number by which its blocks are known. Returns another one of the device in which
-// something was asked for, or nullptr.
-CUcontext WithoutContext(Process& process, CUdevice device, CUcontext context, DeviceMemory::Owner* owner) noexcept {
+// Another context of the device in which something was asked for, or nullptr.
+CUcontext AnotherThan(Process& process, CUdevice device, CUcontext context) noexcept {
+  const std::lock_guard lock(process.mutex);
+  for (const Process::KnownContext& known : process.contexts[device])
+    if (known.context != context) return known.context;
+  return nullptr;
+}
+
+// Forgets a context, or one of its numbers if it has several. The number by which blocks of it are known; kNoOwner: it
+// is not known, or has none.
+DeviceMemory::Owner Forget(Process& process, CUdevice device, CUcontext context, bool* found) noexcept {
   const std::lock_guard lock(process.mutex);
   std::vector<Process::KnownContext>& known = process.contexts[device];
-  std::erase_if(known, [&](const Process::KnownContext& one) {
-    if (one.context == context) *owner = one.owner;
-    return one.context == context;
-  });
-  return known.empty() ? nullptr : known.front().context;
+  const auto at = std::ranges::find(known, context, &Process::KnownContext::context);
+  *found = at != known.end();
+  if (!*found) return DeviceMemory::kNoOwner;
+  const DeviceMemory::Owner owner = at->owner;
+  known.erase(at);
+  return owner;
 }
 
 // What a context has allocated without a stream ends with it; what it has taken from the device's pool does not.
@@ -61,6 +70,18 @@ void FreeBlocksOf(Process& process, DeviceService& service, CUcontext context, D
     }
   } catch (const std::exception&) {  // the host is out of memory: they stay
   }
+}
+
+// The runtime makes its own calls for this device in another context from now on.
+void Move(Process& process, DeviceService& service, CUcontext context) noexcept {
+  process.learning.Remove(&service.learner());
+  service.SetContext(context);
+  if (process.settings.planning) process.learning.Add(&service.learner(), context);
+}
+
+void ContextHasEnded(Process& process) noexcept {
+  process.context_epoch.fetch_add(1);
+  process.stream_epoch.fetch_add(1);
 }
 
 // Carries out on what is mapped already what has been said of `peer`. False, after a line, where the driver refuses.
@@ -95,17 +116,17 @@ void NoteContextDestroyed(CUcontext context) noexcept {
   for (auto& slot : process->devices) {
     DeviceService* service = slot.load(std::memory_order_acquire);
     if (service == nullptr) continue;
-    DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
-    const CUcontext other = WithoutContext(*process, service->device(), context, &owner);
-    if (other != nullptr) FreeBlocksOf(*process, *service, context, owner);
+    const CUcontext other = AnotherThan(*process, service->device(), context);
+    for (bool found = true; found;) {
+      const DeviceMemory::Owner owner = Forget(*process, service->device(), context, &found);
+      if (other != nullptr) FreeBlocksOf(*process, *service, context, owner);
+    }
     if (service->context() != context) continue;
-    process->learning.Remove(&service->learner());
     if (other != nullptr) {
-      // Blocks of the other context are in there.
-      service->SetContext(other);
-      if (process->settings.planning) process->learning.Add(&service->learner(), other);
+      Move(*process, *service, other);  // blocks of the other context are in there
       continue;
     }
+    process->learning.Remove(&service->learner());
     // The service stays where it is, unreachable: other threads may be inside it.
     slot.store(nullptr, std::memory_order_release);
     process->served_devices.fetch_sub(1);
@@ -121,10 +142,42 @@ void NoteContextDestroyed(CUcontext context) noexcept {
     process->driver.cuCtxSynchronize();
     service->memory().Abandon();
   }
-  process->context_epoch.fetch_add(1);
-  process->stream_epoch.fetch_add(1);
+  ContextHasEnded(*process);
   for (std::size_t owner = 0; owner < kMaxDevices; ++owner)
     for (CUdevice peer = 0; (peer = process->peers[owner].Forget(context)) >= 0;) ApplyAccess(*process, owner, peer);
+}
+
+int DeviceOfContext(CUcontext context) noexcept {
+  Process* process = Serving();
+  if (process == nullptr) return -1;
+  const std::lock_guard lock(process->mutex);
+  for (CUdevice device = 0; static_cast<std::size_t>(device) < kMaxDevices; ++device)
+    for (const Process::KnownContext& known : process->contexts[device])
+      if (known.context == context) return device;
+  return -1;
+}
+
+// Its blocks keep their number, by which they are the primary context's from now on.
+void NoteGreenContextDestroyed(CUcontext context, CUcontext primary) noexcept {
+  ForgetGreenContext(context);
+  Process* process = Serving();
+  const int device = DeviceOfContext(context);
+  DeviceService* service = OnDevice(process, device);
+  if (service == nullptr || primary == nullptr) return;
+  {
+    const std::lock_guard lock(process->mutex);
+    for (Process::KnownContext& known : process->contexts[device])
+      if (known.context == context) known.context = primary;
+  }
+  if (service->context() == context) Move(*process, *service, primary);
+  {
+    // Its default stream has no name of its own, and nobody else says that it ends.
+    const ContextScope scope(process->driver, context);
+    const RelaxedCapture relaxed(process->driver);
+    process->driver.cuCtxSynchronize();
+    service->memory().NoteStreamDestroyed(*OrderOf(CUstream{}, context));
+  }
+  ContextHasEnded(*process);
 }
 
 void NoteContextLeft() noexcept { t_context.epoch |= kInDoubt; }

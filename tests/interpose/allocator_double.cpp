@@ -174,6 +174,10 @@ void NoteContextLeft() noexcept {
   Count("context.left");
 }
 
+void NoteGreenContext(CUcontext, CUcontext) noexcept { Count("context.green"); }
+int DeviceOfContext(CUcontext) noexcept { return 0; }
+void NoteGreenContextDestroyed(CUcontext, CUcontext) noexcept { Count("context.green.destroyed"); }
+
 void NoteContextDestroyed(CUcontext) noexcept {
   const std::lock_guard lock(It().mutex);
   Count("context.destroyed");

@@ -145,5 +145,36 @@ TEST_F(Contexts, ResetMakesEverythingBeforeInvalid) {
   EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
 }
 
+// Contexts of the same memory as the primary one, which lives while there is one of them.
+TEST_F(Contexts, GreenOnesUseThePrimarysMemory) {
+  CUgreenCtx green = nullptr;
+  CUcontext context = nullptr, primary = nullptr;
+  ASSERT_EQ(cuGreenCtxCreate(&green, nullptr, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(cuGreenCtxCreate(&green, nullptr, 1, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxFromGreenCtx(&context, green), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+  CUdeviceptr block = 0;
+  CUdevice device = -1;
+  ASSERT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
+  EXPECT_EQ(device, 1);
+  ASSERT_EQ(cuMemAlloc(&block, 1000), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxDestroy(context), CUDA_ERROR_INVALID_CONTEXT);
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&primary, 1), CUDA_SUCCESS);
+  EXPECT_NE(primary, context);
+  ASSERT_EQ(cuGreenCtxDestroy(green), CUDA_SUCCESS);
+  EXPECT_EQ(cuGreenCtxDestroy(green), CUDA_ERROR_INVALID_CONTEXT);
+  ASSERT_EQ(cuCtxSetCurrent(primary), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
+  ASSERT_EQ(cuGreenCtxCreate(&green, nullptr, 1, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+  unsigned flags = 0;
+  int active = 0;
+  ASSERT_EQ(cuDevicePrimaryCtxGetState(1, &flags, &active), CUDA_SUCCESS);
+  EXPECT_EQ(active, 1);
+  ASSERT_EQ(cuGreenCtxDestroy(green), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxGetState(1, &flags, &active), CUDA_SUCCESS);
+  EXPECT_EQ(active, 0);
+}
+
 }  // namespace
 }  // namespace stalloc::simcuda

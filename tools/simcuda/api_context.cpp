@@ -6,27 +6,6 @@ namespace {
 
 constexpr unsigned kApiVersion = 3020;
 
-CUresult RetainPrimary(Call& call, CUcontext* context, int index) {
-  Device* device = call.machine.FindDevice(index);
-  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (!device->primary->alive) {
-    device->primary->flags = device->primary_flags;
-    OpenContext(call.machine, *device->primary);
-  }
-  ++device->primary_references;
-  *context = device->primary->handle;
-  return CUDA_SUCCESS;
-}
-
-CUresult ReleasePrimary(Call& call, int index) {
-  Device* device = call.machine.FindDevice(index);
-  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (device->primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--device->primary_references == 0) CloseContext(call.machine, *device->primary);
-  return CUDA_SUCCESS;
-}
-
 CUresult ResetPrimary(Call& call, int index) {
   Device* device = call.machine.FindDevice(index);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -68,7 +47,7 @@ CUresult DestroyContext(Call& call, CUcontext handle) {
   Context* context = nullptr;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult error = FindContext(call, handle, &context)) return error;
-  if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->primary || context->memory_of != nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   CloseContext(call.machine, *context);
   call.machine.contexts.Remove(handle);
   if (call.thread.current() == context) --call.thread.depth;
@@ -76,6 +55,27 @@ CUresult DestroyContext(Call& call, CUcontext handle) {
 }
 
 }  // namespace
+
+CUresult RetainPrimary(Call& call, CUcontext* context, int index) {
+  Device* device = call.machine.FindDevice(index);
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (!device->primary->alive) {
+    device->primary->flags = device->primary_flags;
+    OpenContext(call.machine, *device->primary);
+  }
+  ++device->primary_references;
+  *context = device->primary->handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult ReleasePrimary(Call& call, int index) {
+  Device* device = call.machine.FindDevice(index);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (device->primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--device->primary_references == 0) CloseContext(call.machine, *device->primary);
+  return CUDA_SUCCESS;
+}
 
 SIMCUDA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice index) {
   return Enter(SIMCUDA_ENTRY(cuDevicePrimaryCtxRetain),

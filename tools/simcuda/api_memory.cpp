@@ -58,7 +58,7 @@ SIMCUDA_EXPORT CUresult cuMemAlloc(CUdeviceptr* address, std::size_t size_bytes)
   if (address != nullptr) *address = 0;
   return Enter(SIMCUDA_ENTRY(cuMemAlloc), [&](Call& call) {
     if (address == nullptr || size_bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    return call.machine.blocks.Allocate(*call.context, size_bytes, address);
+    return call.machine.blocks.Allocate(call.context->Owner(), size_bytes, address);
   });
 }
 
@@ -72,7 +72,7 @@ SIMCUDA_EXPORT CUresult cuMemAllocPitch(CUdeviceptr* address, std::size_t* pitch
     std::size_t size_bytes = 0;
     if (row_bytes < width_bytes || __builtin_mul_overflow(row_bytes, height, &size_bytes))
       return CUDA_ERROR_OUT_OF_MEMORY;
-    const CUresult result = call.machine.blocks.Allocate(*call.context, size_bytes, address);
+    const CUresult result = call.machine.blocks.Allocate(call.context->Owner(), size_bytes, address);
     if (result == CUDA_SUCCESS) *pitch = row_bytes;
     return result;
   });

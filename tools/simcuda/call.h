@@ -79,6 +79,10 @@ CUresult Submit(Call& call, Stream& stream, WorkPtr work);
 // The host is about to wait for `stream` (null: for the whole current context).
 CUresult CheckHostWait(Call& call, Stream* stream);
 
+// References to the primary context of a device, which lives while there are any.
+CUresult RetainPrimary(Call& call, CUcontext* context, int index);
+CUresult ReleasePrimary(Call& call, int index);
+
 // Gives pool memory above the release thresholds back, as the driver does whenever the host has waited.
 void TrimPools(Machine& machine, int device);
 

@@ -27,8 +27,12 @@ struct Context {
   std::vector<std::shared_ptr<Stream>> streams;                 // all but the legacy one, until they are drained
   std::set<CUstream> stream_handles;
   std::set<CUevent> event_handles;
-  std::set<int> peers;  // devices whose memory it may access
-  FreeRanges heap;      // room for small blocks in mapped chunks
+  std::set<int> peers;           // devices whose memory it may access
+  FreeRanges heap;               // room for small blocks in mapped chunks
+  Context* memory_of = nullptr;  // of a green context: the primary one, whose memory it uses
+
+  // The context that what is allocated here ends with.
+  Context& Owner() { return memory_of != nullptr ? *memory_of : *this; }
 };
 
 // Makes `context` ready for use: its legacy stream, a clean state.

@@ -105,6 +105,12 @@ void NotePassedThrough(std::size_t size_bytes) noexcept;
 // Stream and context life. Handles are recycled, so these must be called *before* the real destroy.
 void NoteStreamDestroyed(CUstream stream) noexcept;
 void NoteContextDestroyed(CUcontext context) noexcept;
+// A green context of this primary context was made. To be told before serving starts, too.
+void NoteGreenContext(CUcontext context, CUcontext primary) noexcept;
+// The device on which something was asked for in `context`; -1 if nothing was.
+int DeviceOfContext(CUcontext context) noexcept;
+// A green context is about to end. What was allocated in it stays: it is the primary context's.
+void NoteGreenContextDestroyed(CUcontext context, CUcontext primary) noexcept;
 // The calling thread's current context may be none from now on.
 void NoteContextLeft() noexcept;
 

@@ -158,6 +158,38 @@ void OneOfTwoDestroyed() {
   }
 }
 
+// What was allocated in a green context, which may be the first that asks for anything, is the primary context's: it
+// outlives the green one, but not the primary, which may end with its last green context. The handle comes back for
+// another context.
+void GreenContexts() {
+  CUcontext primary = nullptr, in_green = nullptr, current = nullptr;
+  CUgreenCtx green = nullptr;
+  CHECK(cuCtxSetCurrent(nullptr) == CUDA_SUCCESS);
+  CHECK(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+  CHECK(cuCtxFromGreenCtx(&in_green, green) == CUDA_SUCCESS && cuCtxSetCurrent(in_green) == CUDA_SUCCESS);
+  const CUdeviceptr block = Allocate(), pooled = Allocate(true), freed = Allocate(true);
+  CHECK(Usable(block) && Usable(pooled));
+  CHECK(simcudaWriteTag(nullptr, freed, kBytes, 3) == CUDA_SUCCESS && cuMemFreeAsync(freed, nullptr) == CUDA_SUCCESS);
+  CHECK(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS && primary != in_green);
+  CHECK(cuGreenCtxDestroy(green) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCurrent(primary) == CUDA_SUCCESS);
+  CHECK(Usable(block) && Usable(pooled));
+  const CUdeviceptr again = Allocate(true), more = Allocate();
+  CHECK(Usable(again) && Usable(more) && cuMemFree(again) == CUDA_SUCCESS && cuMemFree(more) == CUDA_SUCCESS);
+  CUcontext ordinary = MakeContext();
+  CHECK(ordinary == in_green && Usable(Allocate()));
+  CHECK(cuCtxDestroy(ordinary) == CUDA_SUCCESS && cuCtxSetCurrent(primary) == CUDA_SUCCESS);
+  CHECK(Usable(block) && Usable(pooled) && cuMemFree(pooled) == CUDA_SUCCESS);
+  CHECK(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS && cuCtxSetCurrent(nullptr) == CUDA_SUCCESS);
+  CHECK(cuCtxFromGreenCtx(&in_green, green) == CUDA_SUCCESS && cuCtxSetCurrent(in_green) == CUDA_SUCCESS);
+  CHECK(Usable(block) && Usable(Allocate()));
+  CHECK(cuGreenCtxDestroy(green) == CUDA_SUCCESS);
+  CHECK(cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == nullptr);
+  CHECK(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(simcudaPhysicalBytes(0) <= std::size_t{32} << 20);
+}
+
 // At exit, when the runtime library lets the primary context go, nothing is taken apart page by page.
 std::uint64_t unmapped = 0;
 void EndPrimary() { CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS && simcudaCallCount("cuMemUnmap") == unmapped); }
@@ -174,6 +206,7 @@ int main() {
   FreesWithoutContext();
   OneOfTwoDestroyed();
   Reset();
+  GreenContexts();
   CHECK(simcudaCorruptions() == 0);
   CUcontext context = nullptr;
   CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS && cuCtxSetCurrent(context) == CUDA_SUCCESS);
