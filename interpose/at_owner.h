@@ -3,9 +3,8 @@
 // From and to cuMemAlloc memory the driver copies, and fills it, whichever device is current. Mapped memory, as served
 // memory is, it refuses to a device that has not been given access. There are two cures:
 //   - The call is made where the memory is (AtOwner): in the owner's context, on a stream of its own between two
-//   events,
-//     by which it keeps its place in the order of the stream that it was meant for. This needs no access and gives
-//     none.
+//     events, by which it keeps its place in the order of the stream that it was meant for. This needs no access, and
+//     gives none.
 //   - The devices that act are given access (OpenToActing), where one place will not do or there is nothing to wait for
 //     events: copies of rows between two devices, batches, graphs and what is captured for one. From then on the driver
 //     takes all calls as they are; and a kernel that would have faulted on memory of cuMemAlloc no longer does.

@@ -73,7 +73,7 @@ CUresult DeviceMemory::CarryExchange(Claim* claim) {
   view.changing = false;
   if (result != CUDA_SUCCESS) {
     const std::size_t count = view.pages.size();
-    views_->Drop(claim->where.view);
+    DropView(claim->where.view);
     views_->ReturnAddresses(offset, count);
     return result;
   }

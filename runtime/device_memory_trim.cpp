@@ -20,17 +20,19 @@ struct PageRun {
   PageNumber first, last;
 };
 
-// The parts of `room` in which none of the plans has a slot.
-void AppendUntouched(PageRun room, const PlanInForce* plan, const PlanInForce* next, std::vector<PageRun>* parts) {
-  const auto touches = [](const PlanInForce* by, PageNumber page) {
-    return by != nullptr && page < by->touched.size() && by->touched[page];
-  };
+// The parts of `room` without pages of which stays(page) is true.
+template <typename Stays>
+void AppendWithout(PageRun room, Stays stays, std::vector<PageRun>* parts) {
   PageNumber begin = room.first;
   for (PageNumber page = room.first; page <= room.last; ++page) {
-    if (page < room.last && !touches(plan, page) && !touches(next, page)) continue;
+    if (page < room.last && !stays(page)) continue;
     if (begin < page) parts->push_back({begin, page});
     begin = page + 1;
   }
+}
+
+bool Touches(const PlanInForce* plan, PageNumber page) {
+  return plan != nullptr && page < plan->touched.size() && plan->touched[page];
 }
 
 }  // namespace
@@ -49,7 +51,7 @@ void DeviceMemory::EvictViews() {
       const ViewIndex view = views_->LeastRecentlyUsed();
       if (view == kNoView) break;
       unmapped.emplace_back((*views_)[view].offset_bytes, (*views_)[view].pages.size());
-      views_->Drop(view);
+      DropView(view);
     }
   }
   for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
@@ -59,91 +61,108 @@ void DeviceMemory::EvictViews() {
 
 std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, Spare::kNothing); }
 
-std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) {
-  RelaxedCapture relaxed(driver_);
-  FinishDeferred();
-  RecordMarkers();
-  struct Rooms {
-    PageNumber first, count;
-  };
-  const bool wait = spare == Spare::kPlanned;
+// Pages that were claimed to be given back, and the views that mapped them.
+struct DeviceMemory::IdlePages {
   struct View {
     std::size_t offset_bytes;
     std::vector<PageNumber> pages;
     Granule head;
   };
-  std::vector<Rooms> taken;
-  std::vector<View> dropped;
+  std::vector<PageRun> runs;
+  std::vector<View> views;
+  // With a single stream no fences are kept: its work must be known to have executed.
   std::optional<CUstream> sole;
+};
+
+// Under the lock. From the top down, so that what is kept is dense.
+DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare spare) {
+  IdlePages claimed;
+  std::uint64_t idle = counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
+  if (idle <= keep_bytes) return claimed;
+  // A view that something lives in, or is about to, cannot go, nor can the pages behind the rest of it.
+  std::vector<bool> behind_views(pages_.page_limit());
+  for (const ViewIndex view : views_->Mapping(0, pages_.page_limit()))
+    if ((*views_)[view].live_blocks != 0 || (*views_)[view].changing)
+      for (const PageNumber page : (*views_)[view].pages) behind_views[page] = true;
+  const auto stays = [&](PageNumber page) {
+    return behind_views[page] ||
+           (spare == Spare::kPlanned && (Touches(plan_.get(), page) || Touches(next_plan_.get(), page)));
+  };
+  std::vector<PageRun> rooms;
+  space_->VisitRuns(
+      [&](Run, Fence fence) { return search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo); },
+      [&](Run run) {
+        AppendWithout({(run.begin + kPageGranules - 1) / kPageGranules, run.end / kPageGranules}, stays, &rooms);
+      });
+  for (auto room = rooms.rbegin(); room != rooms.rend() && idle >= keep_bytes + kPageBytes; ++room) {
+    const std::uint64_t most = std::min<std::uint64_t>(room->last - room->first, (idle - keep_bytes) / kPageBytes);
+    const PageRun run = {room->last - static_cast<PageNumber>(most), room->last};
+    idle -= most * kPageBytes;
+    for (const ViewIndex view : views_->Mapping(run.first, run.last - run.first)) {
+      claimed.views.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages, (*views_)[view].head});
+      DropView(view);
+    }
+    space_->Claim({run.first * kPageGranules, run.last * kPageGranules});
+    claimed.runs.push_back(run);
+  }
+  if (!multi_stream_ && first_stream_ != kNoStream) claimed.sole = streams_.HandleOf(first_stream_);
+  return claimed;
+}
+
+// Under the lock. The plans' slots in it are mapped again when they are next asked for.
+void DeviceMemory::DropView(ViewIndex view) {
+  const auto forget = [&](const std::shared_ptr<PlanInForce>& plan) {
+    if (!plan) return;
+    for (BlockPlace& slot : plan->slots)
+      if (slot.view == view) slot.view = kNoView;
+  };
+  forget(plan_);
+  forget(next_plan_);
+  for (const OtherKind& kind : other_kinds_) forget(kind.plan);
+  for (const Candidate& candidate : candidates_) forget(candidate.plan);
+  views_->Drop(view);
+}
+
+// Without the lock. Has all work executed that may use these pages?
+bool DeviceMemory::AreExecuted(const IdlePages& idle, Spare spare) {
+  const bool wait = spare == Spare::kPlanned;
+  const bool executed =
+      !idle.sole || (!wait && !Captures(driver_, *idle.sole) && driver_.cuStreamQuery(*idle.sole) == CUDA_SUCCESS);
+  // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
+  // it.
+  return !idle.views.empty() || (wait && !executed) ? SynchroniseAll() : executed;
+}
+
+std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) {
+  RelaxedCapture relaxed(driver_);
+  FinishDeferred();
+  RecordMarkers();
+  IdlePages idle;
   {
     std::lock_guard lock(mutex_);
     Sweep();
-    std::uint64_t idle = counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
-    if (idle <= keep_bytes) return 0;
-    std::vector<PageRun> rooms;
-    space_->VisitRuns(
-        [&](Run, Fence fence) { return search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo); },
-        [&](Run run) {
-          const PageRun whole = {(run.begin + kPageGranules - 1) / kPageGranules, run.end / kPageGranules};
-          if (spare == Spare::kNothing) {
-            rooms.push_back(whole);
-          } else {
-            AppendUntouched(whole, plan_.get(), next_plan_.get(), &rooms);
-          }
-        });
-    // From the top down, so that what is kept is dense.
-    for (auto room = rooms.rbegin(); room != rooms.rend() && idle > keep_bytes; ++room) {
-      const PageNumber first = room->first;
-      const PageNumber last = room->last;
-      PageNumber begin = last;
-      while (begin > first && idle >= keep_bytes + kPageBytes) --begin, idle -= kPageBytes;
-      if (begin >= last) continue;
-      // A view that something lives in cannot go, nor can the pages behind the rest of it.
-      bool held = false;
-      for (const ViewIndex view : views_->Mapping(begin, last - begin)) held = held || (*views_)[view].live_blocks != 0;
-      if (held) continue;
-      for (const ViewIndex view : views_->Mapping(begin, last - begin)) {
-        dropped.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages, (*views_)[view].head});
-        const auto forget = [&](const std::shared_ptr<PlanInForce>& plan) {
-          if (!plan) return;
-          for (BlockPlace& slot : plan->slots)
-            if (slot.view == view) slot.view = kNoView;  // mapped again when it is next asked for
-        };
-        forget(plan_);
-        forget(next_plan_);
-        for (const OtherKind& kind : other_kinds_) forget(kind.plan);
-        views_->Drop(view);
-      }
-      space_->Claim({begin * kPageGranules, last * kPageGranules});
-      taken.push_back({begin, last - begin});
-    }
-    // With a single stream no fences are kept: its work must be known to have executed.
-    if (!multi_stream_ && first_stream_ != kNoStream) sole = streams_.HandleOf(first_stream_);
+    idle = ClaimIdle(keep_bytes, spare);
   }
-  if (taken.empty()) return 0;
-  bool executed = !sole || (!wait && !Captures(driver_, *sole) && driver_.cuStreamQuery(*sole) == CUDA_SUCCESS);
-  // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
-  // it.
-  if (!dropped.empty() || (wait && !executed)) executed = SynchroniseAll();
+  if (idle.runs.empty()) return 0;
+  const bool executed = AreExecuted(idle, spare);
   std::uint64_t given_back = 0;
   if (executed) {
-    for (const View& view : dropped) pages_.UnmapView(view.offset_bytes, view.pages.size());
-    for (const Rooms& room : taken) {
-      pages_.Shrink(room.first, room.count);
-      given_back += std::uint64_t{room.count} * kPageBytes;
+    for (const IdlePages::View& view : idle.views) pages_.UnmapView(view.offset_bytes, view.pages.size());
+    for (const PageRun& run : idle.runs) {
+      pages_.Shrink(run.first, run.last - run.first);
+      given_back += std::uint64_t{run.last - run.first} * kPageBytes;
     }
   }
   std::lock_guard lock(mutex_);
-  for (View& view : dropped) {
+  for (IdlePages::View& view : idle.views) {
     if (executed) {
       views_->ReturnAddresses(view.offset_bytes, view.pages.size());
     } else {
       views_->Add(view.offset_bytes, std::move(view.pages), view.head);
     }
   }
-  for (const Rooms& room : taken)
-    space_->Release({room.first * kPageGranules, (room.first + room.count) * kPageGranules},
-                    executed ? Fence{kAbsent, 0} : Fence{});
+  for (const PageRun& run : idle.runs)
+    space_->Release({run.first * kPageGranules, run.last * kPageGranules}, executed ? Fence{kAbsent, 0} : Fence{});
   counters_.reserved_bytes -= given_back;
   return given_back;
 }

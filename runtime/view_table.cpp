@@ -71,8 +71,8 @@ ViewIndex ViewTable::LeastRecentlyUsed() const {
   ViewIndex oldest = kNoView;
   for (const auto& [page_count, index] : by_pages_) {
     const View& view = views_[index];
-    if (view.live_blocks == 0 && !view.pinned && (oldest == kNoView || view.last_used < views_[oldest].last_used))
-      oldest = index;
+    const bool free = view.live_blocks == 0 && !view.pinned && !view.changing;
+    if (free && (oldest == kNoView || view.last_used < views_[oldest].last_used)) oldest = index;
   }
   return oldest;
 }

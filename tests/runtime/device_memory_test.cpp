@@ -201,6 +201,24 @@ TEST_F(DeviceMemoryTest, TrimGivesIdlePagesBackOnceTheirWorkIsDone) {
   device_.Touch(Stream(0), b.address, 2 * kMiB, b.number);
 }
 
+//  page 0      1     2      3     4      5
+//  [b: view ] [live] [view] [live] [rest] [idle]     the view has a third page, which b does not need
+TEST_F(DeviceMemoryTest, TrimGivesBackWhatIsBesideAPageBehindALiveView) {
+  auto memory = Make();
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
+  const auto stitched = memory->Allocate(6 * kMiB, On(0), 0);
+  ASSERT_EQ(memory->Free(stitched.address, On(0)), CUDA_SUCCESS);
+  const auto b = memory->Allocate(4 * kMiB, On(0), 0);
+  ASSERT_EQ(b.address, stitched.address);
+  ASSERT_EQ(memory->Free(blocks[5], On(0)), CUDA_SUCCESS);
+  device_.ExecuteAll();
+  EXPECT_EQ(memory->Trim(0), 2 * kMiB);
+  EXPECT_EQ(memory->Trim(0), 0u) << "the rest is behind the view";
+  device_.Touch(Stream(0), b.address, 4 * kMiB, b.number);
+}
+
 TEST_F(DeviceMemoryTest, TrimThatMayNotWaitKeepsItsViews) {
   auto memory = Make();
   std::vector<CUdeviceptr> blocks;

@@ -376,6 +376,10 @@ class DeviceMemory {
   // What is planned is spared for good reason: then work that is under way is waited for.
   enum class Spare : bool { kNothing, kPlanned };
   std::uint64_t GiveBackIdle(std::uint64_t keep_bytes, Spare spare);
+  struct IdlePages;
+  IdlePages ClaimIdle(std::uint64_t keep_bytes, Spare spare);
+  void DropView(ViewIndex view);
+  bool AreExecuted(const IdlePages& idle, Spare spare);
   void FinishDeferred();
   void EvictViews();
   CUevent NewEvent();

@@ -40,9 +40,8 @@ Findings ExamineFrameworks(const std::string& python);
 // Can this command be preloaded into at all?
 Findings ExamineCommand(const std::string& command);
 
-// --- In the child
-// ----------------------------------------------------------------------------------------------------- The routes by
-// name; "describe" prints what ExamineDriver shows instead of allocating.
+// --- In the child ---
+// The routes by name; "describe" prints what ExamineDriver shows instead of allocating.
 inline constexpr const char* kDescribeDriver = "describe";
 
 // Runs one probe in this process and prints its result as JSON. Returns the exit code: 0, or 1 with a line on stderr.
