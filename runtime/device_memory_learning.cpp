@@ -86,7 +86,7 @@ std::vector<DeviceMemory::LiveBlock> DeviceMemory::LiveBlocks() const {
   live.reserve(blocks_.size() + deferred_.size());
   blocks_.ForEach([&](std::uint64_t key, const Block& block) {
     const CUdeviceptr address = key * kGranuleBytes;
-    live.push_back({{address, block.size_bytes, block.number, 0}, PlaceOf(address, block)});
+    live.push_back({{address, block.size_bytes, block.number, 0}, PlaceOf(address, block), block.site});
   });
   return live;
 }

@@ -2,6 +2,7 @@
 // under the lock.
 #include <algorithm>
 
+#include "runtime/call_site.h"
 #include "runtime/device_memory.h"
 
 namespace stalloc::runtime {
@@ -51,7 +52,7 @@ DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) 
   if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
   if (index < 0) {
     trust_.Unknown();
-    return {};
+    return FromKeptPlaces(*asked);
   }
   ++counters_.matched_requests;
   // While it makes what it will keep, a program makes much that no iteration has.
@@ -60,12 +61,34 @@ DeviceMemory::Proposal DeviceMemory::FromSlot(std::int32_t index, Asked* asked) 
   const auto at = static_cast<std::size_t>(index);
   const SlotOrder order = plan_->order.empty() ? SlotOrder{} : plan_->order[at];
   asked->waited_for = order.waited_for;
-  if (!trusted) return {};
+  if (!trusted) return FromKeptPlaces(*asked);
   if (!plan_->HasSlot(index)) return {.may_wait = MayWait(), .rooms = plan_->RoomsOf(index)};
   if (!plan_->scaled.empty() && !HasRoom(at, asked)) return {};
   // What was done before left memory in an order of its own, which the plan does not know. A wait sets that right once;
   // a request served elsewhere would lie where others are to, and they where others are.
   return {.place = &plan_->slots[at], .may_wait = (order.waits || taking_over) && MayWait(), .is_slot = true};
+}
+
+// A request that the plan in force does not know: perhaps it is the like of a block that the program kept when the plan
+// was made, and has given up since.
+DeviceMemory::Proposal DeviceMemory::FromKeptPlaces(const Asked& asked) {
+  constexpr std::size_t kMostTried = 8;                                        // some of them may live on
+  if (plan_->persistent_left.load(std::memory_order_relaxed) != 0) return {};  // these places are still awaited
+  const auto found = plan_->kept_places.find(PlanInForce::PersistentKey(SiteTag(asked.call_site), asked.size_bytes));
+  if (found == plan_->kept_places.end()) return {};
+  PlanInForce::KeptPlaces& known = found->second;
+  for (std::size_t tried = 0; tried < std::min(kMostTried, known.places.size()); ++tried) {
+    BlockPlace& place = known.places[known.next];
+    known.next = (known.next + 1) % known.places.size();
+    // Of a view the first page stands for all: what takes the place looks at each.
+    const Run run = place.kind == BlockPlace::Kind::kRun
+                        ? Run{place.begin, place.begin + asked.granules}
+                        : GranulesInPage(place.pages.front(), 0, place.begin, asked.granules);
+    if (!space_->AllFree(run)) continue;
+    place.view = kNoView;  // the view that it was last taken in may have gone
+    return {.place = &place, .may_wait = MayWait()};
+  }
+  return {};
 }
 
 // Where a block lies that an earlier run made once and kept: known by its call site, its size and how many such came

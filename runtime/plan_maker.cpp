@@ -7,6 +7,7 @@
 #include "planner/lower_bound.h"
 #include "planner/page_plan.h"
 #include "planner/validate.h"
+#include "runtime/call_site.h"
 #include "runtime/plan_order.h"
 
 namespace stalloc::runtime {
@@ -141,6 +142,11 @@ std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<
     if (slot.kind == BlockPlace::Kind::kRun) top = std::max(top, slot.begin + granules);
     TouchPages(slot, granules, &plan->touched);
   }
+  for (const DeviceMemory::LiveBlock& block : task.kept) {
+    auto& known = plan->kept_places[PlanInForce::PersistentKey(block.site, block.info.size_bytes)];
+    known.places.push_back(block.place);
+    known.places.back().view = kNoView;  // that number may be another view's by the time that it is asked for
+  }
   if (HasUnplanned(task.pattern)) plan->online_from = PageAfter(top);
   plan->rooms = RoomsOf(task, slots);
   plan->prepared = Matcher::Prepare(task.pattern);
@@ -253,6 +259,8 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
   for (const planner::PlannedRequest& planned : plan.persistent) {
     auto& known = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)];
     known.places.push_back({planned.occurrence, PlaceOf(planned.slot), number++});
+    const std::uint64_t like = PlanInForce::PersistentKey(SiteTag(planned.call_site), planned.size_bytes);
+    in_force->kept_places[like].places.push_back(PlaceOf(planned.slot));
     const auto end =
         static_cast<Granule>((planned.slot.offset_bytes + WholeGranules(planned.size_bytes)) / kGranuleBytes);
     kept_end = std::max(kept_end, end);

@@ -118,7 +118,8 @@ PlanningTask TaskOf(const PlanRequest& request) {
   task.pattern = request.pattern;
   Problem problem = ProblemOf(task.pattern, &task.members);
   task.order = AddStreamOrder(task.pattern, task.members, request.seen, request.order, &problem);
-  for (const auto& block : PersistentBlocks(task.pattern, request.memory)) {
+  task.kept = PersistentBlocks(task.pattern, request.memory);
+  for (const auto& block : task.kept) {
     AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
     const std::optional<std::size_t> which = RequestOf(task.pattern, block.info.number);
     if (which && block.place.kind == BlockPlace::Kind::kRun && task.pattern.requests[*which].persists &&

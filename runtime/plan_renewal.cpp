@@ -19,8 +19,11 @@ PlanningTask TaskOf(const DeviceMemory::Scaled& scaled, const DeviceMemory& memo
   PlanningTask task = *scaled.plan->task;
   planner::Problem& problem = task.pages.problem;
   problem.fixed.clear();
-  for (const DeviceMemory::LiveBlock& block : memory.LiveBlocks())
-    if (block.info.number < scaled.settled_before) AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
+  task.kept = memory.LiveBlocks();
+  std::erase_if(task.kept, [&](const auto& block) { return block.info.number >= scaled.settled_before; });
+  std::sort(task.kept.begin(), task.kept.end(),
+            [](const auto& a, const auto& b) { return a.info.number < b.info.number; });
+  for (const DeviceMemory::LiveBlock& block : task.kept) AppendRuns(block.place, block.info.size_bytes, &problem.fixed);
   AddHoles(memory, &task);
   task.pattern.first_block = task.pattern.last_block = scaled.settled_before;
   task.pages.incumbent.clear();

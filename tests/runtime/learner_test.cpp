@@ -88,5 +88,20 @@ TEST_F(LearnerTest, AProgramThatCannotBePlannedIsWatchedLessEachTime) {
   EXPECT_EQ(loop.planned(), 0u);
 }
 
+// What the program gives up at the end of a fold comes again in the next, its like where its like lay: the plan knows.
+TEST_F(LearnerTest, TheNextFoldFindsItsWeightsPlacesAndSoThePlan) {
+  TrainingLoop loop(device_, api_, {});
+  ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
+  const std::uint64_t held = loop.held_bytes();
+  for (int fold = 0; fold < 3; ++fold) {
+    loop.MakeWeightsAnew();
+    for (int i = 0; i < 5; ++i) {
+      loop.Iterate();
+      EXPECT_EQ(loop.planned(), loop.kRequests) << "fold " << fold << ", iteration " << i;
+    }
+  }
+  EXPECT_EQ(loop.held_bytes(), held);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

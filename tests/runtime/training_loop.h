@@ -33,7 +33,14 @@ class TrainingLoop {
     options.shelf = shelf;
     learner_ = std::make_unique<Learner>(memory_, options);
     learner_->StartFromKept();
-    for (int i = 0; i < 4; ++i) Make(40 * kMebibyte, 100 + i);
+    MakeWeights();
+  }
+
+  // The weights go, and others like them are made.
+  void MakeWeightsAnew() {
+    for (const Block& weight : weights_) Free(weight);
+    weights_.clear();
+    MakeWeights();
   }
 
   // Layers leave activations behind; every other one is freed and made again on the way back, a little larger, so that
@@ -136,9 +143,14 @@ class TrainingLoop {
   }
 
  private:
+  void MakeWeights() {
+    for (std::uint64_t i = 0; i < 4; ++i) weights_.push_back(Make(40 * kMebibyte, 100 + i));
+  }
+
   model::Device& device_;
   DeviceMemory memory_;
   std::unique_ptr<Learner> learner_;
+  std::vector<Block> weights_;
   Block loss_{};
   PlanChooser::Clock::time_point now_{std::chrono::seconds(1000)};
   std::uint64_t planned_ = 0;

@@ -176,6 +176,7 @@ class DeviceMemory {
   struct LiveBlock {
     BlockInfo info;
     BlockPlace place;
+    std::uint32_t site = 0;  // SiteTag of its call site
   };
   std::vector<LiveBlock> LiveBlocks() const;
   std::vector<PageNumber> PagesOfView(ViewIndex view) const;
@@ -303,6 +304,7 @@ class DeviceMemory {
   Proposal FromPlanInForce(Asked* asked);
   Proposal FromSlot(std::int32_t index, Asked* asked);
   Proposal FromPersistent(BlockPlace* place) noexcept;
+  Proposal FromKeptPlaces(const Asked& asked);
   Proposal FromCandidates(Asked* asked);
   std::vector<std::shared_ptr<PlanInForce>> TakeCandidates();
   std::int32_t FollowOtherKinds(std::int32_t index, const Asked& asked);

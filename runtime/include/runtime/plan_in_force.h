@@ -86,6 +86,13 @@ struct PlanInForce {
     std::uint32_t requests = 0;  // of this call site and size so far
   };
   std::unordered_map<std::uint64_t, Persistent> persistent;
+  // Where blocks that the program keeps lay when the plan was made, by SiteTag and size. No slot lies there, and when
+  // they have gone, the next of their like does best there: the weights of the next model that a search tries.
+  struct KeptPlaces {
+    std::vector<BlockPlace> places;  // in the order in which they were made
+    std::size_t next = 0;            // to be looked at
+  };
+  std::unordered_map<std::uint64_t, KeptPlaces> kept_places;
   // Still to come. While there are any, every request's call site is taken.
   std::atomic<std::size_t> persistent_left{0};
   std::uint32_t persistent_came = 0;

@@ -36,6 +36,7 @@ struct PlanningTask {
   bool all_observed = false;         // the incumbent has a slot for each
   // Where blocks of requests that are not planned lie now, each with its request: no slot lies there.
   std::vector<std::pair<std::size_t, Run>> staying;
+  std::vector<DeviceMemory::LiveBlock> kept;  // all blocks that cannot move, by allocation number
 };
 
 // This run's task, around the blocks that cannot move.
