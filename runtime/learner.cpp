@@ -33,17 +33,18 @@ constexpr double kWorthwhile = 0.7;
 constexpr double kHopeless = 0.1;
 constexpr double kHopelessScaled = 0.5;  // where sizes scale, more is asked: what is not served is in the way
 
-// A settled plan is checked at least this many requests apart; when this many checks in a row find less than kPoor of
-// the requests known, or that many of them find their slot taken, the program has changed and is watched again.
-constexpr std::uint64_t kCheckRequests = 2000;
-constexpr double kPoor = 0.6;
-constexpr int kPoorChecks = 3;
+// Where sizes scale and so large a part of the requests finds its place taken, there is another to be found: what the
+// program keeps lies elsewhere than when the plan was made.
+constexpr double kTaken = 0.1;
+// Such a plan is made anew after twice as many iterations each time, as often as this: sizes may just not fit together.
+constexpr int kMostDoublings = 6;
 
-// Without a plan after so many observations the program is left alone until it has made twice as many requests.
+// Without a plan after so many observations the program is left alone for as long as it was watched; twice as long each
+// further time in a row, up to kLongestPause times as long as it was watched.
 constexpr std::uint64_t kPatience = std::uint64_t{1} << 18;
-// The same once so many iterations were found that cannot be planned, or were in vain; half as many each further time,
-// for a program that differed so far will mostly go on so, and to be watched costs it time.
-constexpr int kUnplannable = 4;
+constexpr std::uint64_t kLongestPause = 64;
+// The same once some iterations were found that cannot be planned, or were in vain (unplannable_limit_); half as many
+// each further time, for a program that differed so far will mostly go on so, and to be watched costs it time.
 
 std::uint64_t RoomOf(const Pattern& pattern) {
   std::uint64_t bytes = 0;
@@ -54,11 +55,7 @@ std::uint64_t RoomOf(const Pattern& pattern) {
 }  // namespace
 
 Learner::Learner(DeviceMemory& memory, Options options)
-    : memory_(memory),
-      options_(std::move(options)),
-      keeper_(options_.shelf),
-      unplannable_limit_(kUnplannable),
-      chooser_(memory) {
+    : memory_(memory), options_(std::move(options)), keeper_(options_.shelf), chooser_(memory) {
   finder_.emplace();
   if (options_.planning) memory_.SetObserving(true);
   if (!options_.planning) status_.state = PlanStatus::State::kOff;
@@ -114,7 +111,7 @@ bool Learner::Watch() {
   next_look_ = std::max(kFirstLook, seen_ + seen_ / 4);
   // A plan of sizes that scale is judged as soon as can be: it may be a guess.
   if (pattern_requests_ != 0 && memory_.in_force().scales)
-    next_look_ = std::min(next_look_, seen_ + 4 * pattern_requests_);
+    next_look_ = std::min(next_look_, seen_ + (4 * pattern_requests_ << std::min(adopted_in_a_row_, kMostDoublings)));
 
   if (awaiting_) {
     if (memory_.awaiting_iteration() && Window().requests < 2 * pattern_requests_) return false;
@@ -145,7 +142,7 @@ bool Learner::GivesWayTo(const Pattern& pattern) const {
     // the same program in small iterations.
     const Pattern& planned = scaled->plan->task->pattern;
     if (!recurrence::SameLength(pattern.requests.size(), planned.requests.size())) return known_share_ < kKnown;
-    return RoomOf(pattern) > RoomOf(planned) || known_share_ < kWorthwhile;
+    return RoomOf(pattern) > RoomOf(planned) || known_share_ < kWorthwhile || busy_share_ > kTaken;
   }
   // What repeats first is often a part of the iteration (a layer, a micro-batch): a longer period that repeats too is
   // nearer the truth. A plan that does well gives way to nothing else.
@@ -160,9 +157,10 @@ bool Learner::Judge() {
   ++windows_;
   const auto requests = static_cast<double>(window.requests);
   known_share_ = static_cast<double>(window.matched) / requests;
-  doing_well_ = known_share_ >= kKnown && static_cast<double>(window.busy) <= kBusy * requests &&
-                !(from_disk_ && OnlyResembles());
+  busy_share_ = static_cast<double>(window.busy) / requests;
+  doing_well_ = known_share_ >= kKnown && busy_share_ <= kBusy && !(from_disk_ && OnlyResembles());
   good_windows_ = doing_well_ ? good_windows_ + 1 : 0;
+  if (doing_well_) watched_from_ = Now().requests;
   const bool scaled = memory_.in_force().scales;
   const double hopeless = scaled ? kHopelessScaled : kHopeless;
   hopeless_windows_ = static_cast<double>(window.planned) < hopeless * requests ? hopeless_windows_ + 1 : 0;
@@ -182,8 +180,8 @@ bool Learner::Judge() {
   memory_.Install(nullptr, DeviceMemory::When::kNow);
   pattern_requests_ = 0;
   const std::string device = "device " + std::to_string(memory_.ordinal());
-  if (!scaled && static_cast<double>(window.matched) >= kWorthwhile * requests &&
-      ++unplannable_found_ < unplannable_limit_) {
+  const bool taken = known_share_ >= kWorthwhile && (!scaled || busy_share_ > kTaken);
+  if (taken && ++unplannable_found_ < unplannable_limit_) {
     LogInfo(device + ": the plan's places are taken; watching on for another");
     Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
   } else {
@@ -202,24 +200,6 @@ bool Learner::OnlyResembles() const {
          static_cast<double>(now.requests_made) < kWhole * static_cast<double>(now.requests);
 }
 
-void Learner::Settle() {
-  Tell([](PlanStatus& status) { status.state = PlanStatus::State::kSettled; });
-  unplannable_limit_ = kUnplannable;
-  // What was seen of the plan at work says what others could be in its place.
-  if (doing_well_) {
-    kept_period_ = std::max(kept_period_, period_);
-    if (const std::optional<DeviceMemory::Scaled> scaled = memory_.ScaledPlan()) {
-      chooser_.Begin(TaskOf(*scaled, memory_));
-    } else if (const std::optional<Pattern> pattern = finder_->Find();
-               pattern && Credible(*pattern) && Plannable(*pattern)) {
-      chooser_.Begin(TaskOf({*pattern, blocks_, order_, memory_}));
-    }
-  }
-  memory_.SetObserving(false);
-  BeginWindow();
-  Forget();
-}
-
 void Learner::LeaveAlone(PlanStatus::Reason reason) {
   Tell([&](PlanStatus& status) {
     status.state = PlanStatus::State::kLeftAlone;
@@ -228,8 +208,11 @@ void Learner::LeaveAlone(PlanStatus::Reason reason) {
   if (unplannable_found_ != 0) unplannable_limit_ = std::max(1, unplannable_limit_ / 2);
   unplannable_found_ = 0;
   memory_.SetObserving(false);
-  const MemoryCounters counters = memory_.Counters();
-  resume_at_ = 2 * (counters.planned_requests + counters.online_requests);
+  const std::uint64_t now = Now().requests;
+  const std::uint64_t watched = now - watched_from_;
+  pause_requests_ = pause_requests_ == 0 ? watched : std::min(2 * pause_requests_, kLongestPause * watched);
+  resume_at_ = now + pause_requests_;
+  adopted_in_a_row_ = 0;
   Forget();
 }
 
@@ -255,6 +238,7 @@ bool Learner::Adopt(const Pattern& pattern) {
   }
   chooser_.Forget();
   BeginTrial(pattern.period, pattern.requests.size());
+  ++adopted_in_a_row_;
   awaiting_ = true;
   Tell([&](PlanStatus& status) {
     status = {.state = PlanStatus::State::kWaiting,
@@ -296,6 +280,7 @@ void Learner::BeginTrial(std::int64_t period, std::uint64_t requests) {
   pattern_requests_ = requests;
   doing_well_ = true;  // until a window says otherwise
   known_share_ = 1;
+  busy_share_ = 0;
   from_disk_ = false;
   windows_ = 0;
   good_windows_ = 0;
@@ -316,66 +301,6 @@ Learner::Counts Learner::Window() const {
   const Counts now = Now();
   return {now.requests - window_start_.requests, now.matched - window_start_.matched, now.busy - window_start_.busy,
           now.planned - window_start_.planned};
-}
-
-// A kept plan may have taken over by itself. It did well when it was last in force.
-void Learner::NoteReturn() {
-  const DeviceMemory::InForce now = memory_.in_force();
-  if (now.returns == returns_seen_) return;
-  returns_seen_ = now.returns;
-  if (now.requests == 0) return;
-  LogInfo("device " + std::to_string(memory_.ordinal()) + ": a plan of an earlier kind of iteration, of " +
-          std::to_string(now.requests) + " requests, is in force again");
-  chooser_.Forget();
-  const bool watching = memory_.observing();
-  BeginTrial(now.period, now.requests);
-  Tell([&](PlanStatus& status) {
-    status.state = watching ? PlanStatus::State::kOnTrial : PlanStatus::State::kSettled;
-    status.reason = PlanStatus::Reason::kNone;
-    status.period = now.period;
-    status.requests = now.requests;
-  });
-}
-
-// Another plan may have to take over because memory is short.
-void Learner::LookAtMemory(PlanChooser::Clock::time_point now) {
-  const std::optional<std::string> method = chooser_.Look(now);
-  if (!method && chooser_.choices() == told_choices_) return;
-  told_choices_ = chooser_.choices();
-  Tell([&](PlanStatus& status) {
-    status.choices = chooser_.choices();
-    status.pressure_switches = chooser_.switches();
-    if (method) status.method = *method;
-  });
-}
-
-// While nothing is put down. If the program no longer does what was planned, it is watched again; the plan stays until
-// there is a better one.
-void Learner::Check(PlanChooser::Clock::time_point now) {
-  if (pattern_requests_ == 0) {
-    if (Now().requests >= resume_at_) {
-      memory_.SetObserving(true);
-      Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
-    }
-    return;
-  }
-  LookAtMemory(now);
-  const Counts window = Window();
-  if (window.requests < std::max(kCheckRequests, pattern_requests_)) return;
-  BeginWindow();
-  const auto requests = static_cast<double>(window.requests);
-  const bool poor = static_cast<double>(window.matched) < kPoor * requests ||
-                    static_cast<double>(window.busy) > (1 - kPoor) * requests;
-  const bool hopeless = static_cast<double>(window.matched) < kHopeless * requests;
-  poor_checks_ = hopeless ? kPoorChecks : poor ? poor_checks_ + 1 : 0;
-  if (poor_checks_ < kPoorChecks) return;
-  LogInfo("device " + std::to_string(memory_.ordinal()) + ": the program has changed; watching it again");
-  memory_.KeepPlanInForce();  // it did well: the program may come back to it
-  chooser_.Forget();
-  BeginTrial(period_, pattern_requests_);
-  doing_well_ = false;
-  memory_.SetObserving(true);
-  Tell([](PlanStatus& status) { status.state = PlanStatus::State::kOnTrial; });
 }
 
 void Learner::Forget() {

@@ -86,6 +86,14 @@ TEST_F(LearnerTest, AProgramThatCannotBePlannedIsWatchedLessEachTime) {
   ASSERT_LT(iterations_until(PlanStatus::State::kWatching), 2000);
   EXPECT_LE(iterations_until(PlanStatus::State::kLeftAlone), second);
   EXPECT_EQ(loop.planned(), 0u);
+  int watched = 0;
+  constexpr int kIterations = 2000;
+  for (int i = 0; i < kIterations; ++i) {
+    loop.IterateExperts();
+    watched += loop.memory().observing() ? 1 : 0;
+  }
+  EXPECT_GT(watched, 0);
+  EXPECT_LT(watched, kIterations / 10);
 }
 
 // What the program gives up at the end of a fold comes again in the next, its like where its like lay: the plan knows.
@@ -101,6 +109,50 @@ TEST_F(LearnerTest, TheNextFoldFindsItsWeightsPlacesAndSoThePlan) {
     }
   }
   EXPECT_EQ(loop.held_bytes(), held);
+}
+
+// A settled plan that knows three quarters of what the program does by now is made anew.
+TEST_F(LearnerTest, APlanThatServesTooLittleIsMadeAnew) {
+  TrainingLoop loop(device_, api_, {});
+  ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
+  constexpr int kMore = loop.kRequests / 3;
+  loop.at_the_peak = [&] { loop.Repeat(kMore); };
+  loop.Iterate();
+  ASSERT_EQ(loop.planned(), loop.kRequests);
+  int iterations = 0;
+  for (; loop.planned() < loop.kRequests + kMore && iterations < 1000; ++iterations) loop.Iterate();
+  EXPECT_LT(iterations, 200);
+  EXPECT_TRUE(loop.Until(PlanStatus::State::kSettled));
+}
+
+// What makes a plan serve little may be the program itself. It is watched again, but ever more rarely.
+TEST_F(LearnerTest, AProgramOfWhichNoPlanServesMoreIsWatchedEverMoreRarely) {
+  TrainingLoop loop(device_, api_, {});
+  ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
+  int watched = 0;
+  constexpr int kIterations = 3000;
+  for (int i = 0; i < kIterations; ++i) {
+    loop.Chance(12);
+    loop.Iterate();
+    watched += loop.memory().observing() ? 1 : 0;
+  }
+  EXPECT_GT(watched, 0);
+  EXPECT_LT(watched, kIterations / 10);
+}
+
+// A program is left alone for as long as it was watched, however long it has run before.
+TEST_F(LearnerTest, TheTimeForWhichAProgramIsLeftAloneIsMeasuredFromWhenItWasWatched) {
+  TrainingLoop loop(device_, api_, {});
+  ASSERT_TRUE(loop.Until(PlanStatus::State::kSettled));
+  for (int i = 0; i < 2000; ++i) loop.Iterate();
+  int iterations = 0;
+  for (; loop.status().state != PlanStatus::State::kLeftAlone && iterations < 500; ++iterations) loop.IterateExperts();
+  ASSERT_EQ(loop.status().state, PlanStatus::State::kLeftAlone);
+  int alone = 0;
+  for (; loop.status().state == PlanStatus::State::kLeftAlone && alone < 1000; ++alone) loop.Iterate();
+  EXPECT_LE(alone, iterations + 1);
+  for (int i = 0; i < 100 && loop.planned() < loop.kRequests; ++i) loop.Iterate();
+  EXPECT_EQ(loop.planned(), loop.kRequests);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // Learner: watches one device's requests, finds the iteration, has it planned, and puts the plan in force.
 //
 // States: watching (every request is put down; a plan may come into force and is then on trial), settled (the plan has
-// done well; nothing is put down, and what it knows of the requests is looked at now and then), left alone (no
-// iteration was found, or none worth planning; looked at again when the program has gone on as long again). A settled
-// program that drifts away from its plan is watched again; the plan stays until a better one is made.
+// done well; nothing is put down, and what it serves of the requests is looked at now and then), left alone (no
+// iteration was found, or none worth planning; watched again when the program has gone on as long as it was watched). A
+// settled program that drifts away from its plan is watched again; the plan stays until a better one is made. What was
+// in vain is tried again after twice as long.
 //
 // Step is called from one thread at a time: the background thread of a served process, or whoever replays a trace.
 #pragma once
@@ -52,6 +53,10 @@ class Learner {
   PlanStatus status() const;
 
  private:
+  // See unplannable_limit_ and checks_to_renew_, which begin with these.
+  static constexpr int kUnplannable = 4;
+  static constexpr int kPoorChecks = 3;
+
   struct Counts {
     std::uint64_t requests = 0;
     std::uint64_t matched = 0;  // known to the plan
@@ -106,6 +111,7 @@ class Learner {
   bool awaiting_ = false;               // the last plan adopted had not come into force yet
   bool doing_well_ = false;
   double known_share_ = 0;    // of the last window's requests, whether or not their slots were free
+  double busy_share_ = 0;     // of them all, known, but their slots were taken
   bool from_disk_ = false;    // the plan in force is an earlier run's
   int windows_ = 0;           // judged since the plan came into force
   int good_windows_ = 0;      // of these, the last in a row that did well
@@ -113,8 +119,12 @@ class Learner {
   Counts window_start_;
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int unplannable_found_ = 0;
-  int unplannable_limit_;  // so many, and the program is left alone for a while
-  int poor_checks_ = 0;
+  int unplannable_limit_ = kUnplannable;  // so many, and the program is left alone for a while
+  int poor_checks_ = 0;                   // in a row
+  int checks_to_renew_ = kPoorChecks;     // so many, and the program is watched again
+  int adopted_in_a_row_ = 0;              // plans, since one has settled or the program was left alone
+  std::uint64_t watched_from_ = 0;        // requests so far when watching began, or a plan on trial last did well
+  std::uint64_t pause_requests_ = 0;  // for how long it was left alone last; 0: it was not, since a plan has settled
   PlanChooser chooser_;
   std::uint64_t told_choices_ = 0;
   std::uint64_t returns_seen_ = 0;
