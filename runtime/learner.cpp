@@ -217,11 +217,23 @@ void Learner::LeaveAlone(PlanStatus::Reason reason) {
 }
 
 // Most of an iteration's blocks die within the iteration or the next. Where they do not, what repeats is a part of it:
-// forward layers that leave their activations behind.
+// forward layers that leave their activations behind. Many blocks may stay if they are small, as a history of losses.
 bool Learner::Credible(const Pattern& pattern) const {
-  std::size_t persisting = 0;
-  for (const PatternRequest& request : pattern.requests) persisting += request.persists ? 1 : 0;
-  return !pattern.requests.empty() && persisting <= pattern.requests.size() / 20;
+  constexpr std::size_t kMostStaying = 20;  // one request in so many
+  constexpr std::size_t kMostSmall = 4;     // or in so many, with ...
+  constexpr std::uint64_t kSmall = 1000;    // ... one byte in so many
+  std::size_t staying = 0;
+  std::uint64_t staying_bytes = 0;
+  std::uint64_t bytes = 0;
+  for (const PatternRequest& request : pattern.requests) {
+    bytes += request.size_bytes;
+    if (!request.persists) continue;
+    ++staying;
+    staying_bytes += request.size_bytes;
+  }
+  if (pattern.requests.empty()) return false;
+  const std::size_t requests = pattern.requests.size();
+  return staying <= requests / kMostStaying || (staying <= requests / kMostSmall && staying_bytes <= bytes / kSmall);
 }
 
 // Planning pays where iterations repeat. Where many sizes change from one to the next without a largest (experts), the

@@ -12,8 +12,9 @@ namespace stalloc::runtime {
 namespace {
 
 // A settled plan is checked at least this many requests apart; when checks_to_renew_ in a row find less than kServed of
-// the requests in their slots, the program has changed and is watched again, while the plan serves on. Each time that
-// no better plan came of it, it takes twice as many checks, up to kMostPoorChecks: for some programs no plan does more.
+// the requests known and their slots, if they have one, free, the program has changed and is watched again, while the
+// plan serves on. Each time that no better plan came of it, it takes twice as many checks, up to kMostPoorChecks: for
+// some programs no plan does more.
 constexpr std::uint64_t kCheckRequests = 2000;
 constexpr double kServed = 0.9;
 constexpr int kMostPoorChecks = 192;
@@ -93,7 +94,7 @@ void Learner::Check(PlanChooser::Clock::time_point now) {
   if (window.requests < std::max(kCheckRequests, pattern_requests_)) return;
   BeginWindow();
   const auto requests = static_cast<double>(window.requests);
-  const bool poor = static_cast<double>(window.planned) < kServed * requests;
+  const bool poor = static_cast<double>(window.matched) < kServed * requests + static_cast<double>(window.busy);
   const bool foreign = static_cast<double>(window.matched) < kForeign * requests;
   poor_checks_ = foreign ? checks_to_renew_ : poor ? poor_checks_ + 1 : 0;
   if (poor_checks_ < checks_to_renew_) return;

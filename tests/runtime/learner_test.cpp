@@ -155,5 +155,18 @@ TEST_F(LearnerTest, TheTimeForWhichAProgramIsLeftAloneIsMeasuredFromWhenItWasWat
   EXPECT_EQ(loop.planned(), loop.kRequests);
 }
 
+// A quarter of the requests stays, as a history of metrics does, but it is small: this is an iteration nevertheless. Of
+// layers that leave activations behind, which are not, none is planned.
+TEST_F(LearnerTest, AnIterationMayLeaveManySmallBlocksBehind) {
+  for (const bool small : {true, false}) {
+    TrainingLoop loop(device_, api_, {});
+    loop.at_the_peak = [&] {
+      for (std::uint64_t i = 0; i < loop.kRequests / 3; ++i) loop.Keep(small ? 4096 : kMebibyte, 500 + i);
+    };
+    for (int i = 0; i < 30; ++i) loop.Iterate();
+    EXPECT_EQ(loop.planned() > loop.kRequests / 2, small) << loop.planned();
+  }
+}
+
 }  // namespace
 }  // namespace stalloc::runtime
