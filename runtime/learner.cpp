@@ -257,6 +257,7 @@ bool Learner::Adopt(const Pattern& pattern) {
               .kept = status.kept,
               .file = status.file,
               .shared = status.shared,
+              .not_kept = status.not_kept,
               .method = made.method,
               .period = pattern.period,
               .requests = pattern.requests.size(),

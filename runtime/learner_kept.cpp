@@ -42,7 +42,9 @@ void Learner::StartFromKept() {
       LogWarn("the kept plan is left aside: " + plan.error().Text());
       continue;
     }
-    if (const std::string reason = Foreign(*plan, options_); !reason.empty()) {
+    std::string reason = Foreign(*plan, options_);
+    if (reason.empty()) reason = ExcessOf(*plan);
+    if (!reason.empty()) {
       LogInfo("the kept plan " + path + " is left aside: " + reason);
       continue;
     }
@@ -149,6 +151,11 @@ void Learner::Keep(const Pattern& pattern) {
     keeper_.Share(place);
   } else {
     FindSlots(request, &plan);
+    if (const std::string excess = ExcessOf(plan); !excess.empty()) {
+      LogInfo("device " + std::to_string(memory_.ordinal()) + ": the plan is not kept: " + excess);
+      Tell([&](PlanStatus& status) { status.not_kept = excess; });
+      return;
+    }
     if (const auto error = keeper_.Keep(place, plan, &shared)) {
       LogWarn("the plan could not be kept: " + error->Text());
       return;
@@ -159,6 +166,7 @@ void Learner::Keep(const Pattern& pattern) {
   Tell([&](PlanStatus& status) {
     status.file = place.path;
     status.shared = shared;
+    status.not_kept.clear();
   });
 }
 

@@ -4,10 +4,14 @@
 
 #include "planner/plan_file.h"
 #include "runtime/plan_content.h"
+#include "runtime/plan_maker.h"
 
 namespace stalloc::runtime {
 
 namespace {
+
+// Nobody starts from such a file.
+bool Useless(const planner::Result<planner::Plan>& plan) { return !plan || !ExcessOf(*plan).empty(); }
 
 // Files for plans of one content whose lifetimes are not alike; the last is for all the rest.
 constexpr std::uint64_t kVariants = 8;
@@ -38,7 +42,7 @@ PlanKeeper::Place PlanKeeper::NamedPlaceFor(const planner::Plan& plan) const {
   if (shelf_.own_file.empty()) return {shelf_.file, Holds::kToBeReplaced};
   if (::access(shelf_.file.c_str(), F_OK) != 0) return {shelf_.file, Holds::kNothing};
   const auto there = planner::ReadPlanFile(shelf_.file);
-  if (!there || there->rank < 0 || there->rank == plan.rank) return {shelf_.file, Holds::kToBeReplaced};
+  if (Useless(there) || there->rank < 0 || there->rank == plan.rank) return {shelf_.file, Holds::kToBeReplaced};
   if (ContentKey(*there) != ContentKey(plan) || !AreAlike(*there, plan)) return {shelf_.own_file, Holds::kToBeReplaced};
   const bool wanting = own_ == shelf_.file && started_from_;
   return {shelf_.file, wanting ? Holds::kToBeReplaced : Holds::kAnother};
@@ -52,7 +56,7 @@ PlanKeeper::Place PlanKeeper::PlaceFor(const planner::Plan& plan) const {
     const std::string path = PlanPath(shelf_, content + variant);
     if (!StateOf(path)) return {path, Holds::kNothing};
     const auto there = planner::ReadPlanFile(path);
-    if (!there) return {path, Holds::kToBeReplaced};  // damaged, or of another version
+    if (Useless(there)) return {path, Holds::kToBeReplaced};  // damaged, of another version, or with too many pages
     if (!AreAlike(*there, plan)) continue;
     if (path != own_) return {path, Holds::kAnother};
     return {path, started_from_ ? Holds::kToBeReplaced : made_ ? Holds::kOwn : Holds::kAnother};

@@ -6,6 +6,7 @@
 
 #include "planner/lower_bound.h"
 #include "planner/page_plan.h"
+#include "planner/problem_check.h"
 #include "planner/validate.h"
 #include "runtime/call_site.h"
 #include "runtime/plan_order.h"
@@ -68,6 +69,23 @@ std::shared_ptr<const PlanningTask> TaskFrom(const Pattern& pattern, const std::
   if (std::any_of(order.begin(), order.end(), [](const SlotOrder& o) { return o.waits || o.waited_for; }))
     for (const std::size_t member : task->members) task->order.push_back(order[member]);
   return task;
+}
+
+// The pages that hold what lives at the peak.
+std::uint64_t PagesLived(const planner::Problem& problem) {
+  return (planner::PeakLive(problem) + kPageBytes - 1) / kPageBytes;
+}
+
+// A plan may have so many pages where `pages` would be held without it: some of a page are lost wherever blocks lie.
+std::uint64_t WithSlack(std::uint64_t pages) { return pages + pages / 200 + 1; }
+
+// The most pages that a plan for this run may have. While the program still grows, what its requests and what it keeps
+// by now need together may never have been held.
+std::uint64_t MostPages(const PlanningTask& task) {
+  std::vector<std::size_t> members;
+  planner::Problem as_lived = ProblemOf(task.pattern, &members);  // the task's blocks also live until they are in order
+  as_lived.fixed = task.pages.problem.fixed;
+  return WithSlack(std::max(PagesLived(as_lived), task.pages.held_pages));
 }
 
 // Notes the pages in which `place`, of a block of `granules`, lies.
@@ -167,15 +185,20 @@ MadePlan MakePlan(const PlanningTask& task, int deadline_ms) {
   made.method = "as served";
   made.planned_requests = task.members.size();
   const std::vector<planner::Slot>* slots = &task.pages.incumbent;
-  if (planned.status == planner::Solution::Status::kMalformed) {
+  const bool malformed = planned.status == planner::Solution::Status::kMalformed;
+  const bool excessive = !malformed && planned.page_count > MostPages(task);
+  if (malformed) {
     made.report += "where they were served (" + planned.error + ")";
   } else if (planned.handles_to_map != 0 &&
              (incumbent_fits || (task.all_observed && planned.handles_to_map > problem.held_pages) ||
-              (task.all_observed && task.order.empty() && planned.page_count > problem.held_pages))) {
+              (task.all_observed && task.order.empty() && planned.page_count > problem.held_pages) ||
+              (task.all_observed && excessive))) {
     // What is held is held: fewer pages than that buy this run nothing, and mapping costs; once memory is short,
     // another plan is chosen (plan_choice.h). Where an incumbent does not fit itself everywhere, the few requests whose
-    // slot is taken are served online, unless streams would be in each other's way.
+    // slot is taken are served online, unless streams would be in each other's way and a plan keeps them apart on few
+    // pages.
     made.report += "where they were served";
+    if (excessive) made.report += ", for a plan has " + std::to_string(planned.page_count - task.hole_pages) + " pages";
   } else {
     made.report += "on " + std::to_string(planned.page_count - task.hole_pages) + " pages (at least " +
                    std::to_string(planned.lower_bound_pages - task.hole_pages) + ", held " +
@@ -186,6 +209,17 @@ MadePlan MakePlan(const PlanningTask& task, int deadline_ms) {
   }
   made.in_force = PlanOf(task, *slots, task.order);
   return made;
+}
+
+std::string ExcessOf(const planner::Plan& plan) {
+  std::vector<std::size_t> members;
+  planner::Problem alone = ProblemOf(PatternOf(plan), &members);
+  for (const planner::PlannedRequest& kept : plan.persistent)
+    alone.fixed.push_back({kept.slot.offset_bytes, WholeGranules(kept.size_bytes)});
+  if (const auto malformed = planner::FindMalformed(alone)) return *malformed;
+  const std::uint64_t lived = PagesLived(alone);
+  if (plan.page_count <= WithSlack(lived)) return {};
+  return "it has " + std::to_string(plan.page_count) + " pages where " + std::to_string(lived) + " live at the peak";
 }
 
 planner::Plan OutlineOf(const PlanRequest& request) {

@@ -103,6 +103,7 @@ Json PlanJson(const DeviceStatistics& device) {
           {"kept", NameOf(plan.kept)},
           {"file", plan.file.empty() ? Json(nullptr) : Json(plan.file)},
           {"shared", plan.shared},
+          {"not_kept", plan.not_kept.empty() ? Json(nullptr) : Json(plan.not_kept)},
           {"method", plan.method.empty() ? Json(nullptr) : Json(plan.method)},
           {"period", plan.period},
           {"requests", plan.requests},

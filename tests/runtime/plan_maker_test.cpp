@@ -37,5 +37,37 @@ TEST(PlanFrom, WhatLivesOnTakesTurnsInThePlacesOfItsLike) {
   EXPECT_TRUE(plan->rooms[2].empty()) << "its size differs from iteration to iteration";
 }
 
+// A weight of a page and two blocks of 500 that take turns: 501 pages live at the peak.
+planner::Plan InTurns(std::uint64_t page_count) {
+  planner::Plan plan;
+  plan.period = 4;
+  plan.persistent = {At(Request(8, kPageBytes), 0)};
+  plan.iteration = {At(Request(9, 500 * kPageBytes), kPageBytes), At(Request(10, 500 * kPageBytes), 501 * kPageBytes)};
+  plan.iteration[0].end = 1;
+  plan.iteration[1].begin = 2;
+  plan.iteration[1].end = 3;
+  plan.page_count = page_count;
+  return plan;
+}
+
+TEST(ExcessOf, APlanMayHaveTheLivePagesATwoHundredthAndOneMore) {
+  EXPECT_EQ(ExcessOf(InTurns(501)), "");
+  EXPECT_EQ(ExcessOf(InTurns(501 + 2 + 1)), "");
+  EXPECT_EQ(ExcessOf(InTurns(501 + 2 + 2)), "it has 505 pages where 501 live at the peak");
+  EXPECT_EQ(ExcessOf(InTurns(1001)), "it has 1001 pages where 501 live at the peak");
+}
+
+TEST(ExcessOf, BlocksThatLiveTogetherCountTogether) {
+  planner::Plan plan = InTurns(1001);
+  plan.iteration[0].end = 3;
+  EXPECT_EQ(ExcessOf(plan), "");
+}
+
+TEST(ExcessOf, SaysWhichLifetimeCannotBe) {
+  planner::Plan plan = InTurns(501);
+  plan.iteration[1].end = 2;
+  EXPECT_EQ(ExcessOf(plan), "request 1: ends before it begins");
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

@@ -134,6 +134,7 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
                  .kept = PlanStatus::Kept::kUsed,
                  .file = "/cache/a.plan",
                  .shared = true,
+                 .not_kept = "too large",
                  .method = "runs",
                  .period = 200,
                  .requests = 100,
@@ -147,8 +148,8 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
   json = nlohmann::json::parse(StatisticsJson(statistics))["devices"][0];
   EXPECT_EQ(json["limit_bytes"], 123);
   EXPECT_EQ(json["plan"], nlohmann::json::parse(R"({"state": "settled", "reason": null, "kept": "used",
-      "file": "/cache/a.plan", "shared": true, "method": "runs", "period": 200, "requests": 100, "planned_requests": 99, "choices": 5,
-      "pressure_switches": 2})"));
+      "file": "/cache/a.plan", "shared": true, "not_kept": "too large", "method": "runs", "period": 200,
+      "requests": 100, "planned_requests": 99, "choices": 5, "pressure_switches": 2})"));
   ASSERT_EQ(json["last_iterations"].size(), 5U);
   EXPECT_EQ(json["last_iterations"][4], nlohmann::json::parse(R"({"number": 6, "requests": 100,
       "planned_requests": 90, "map_calls": 0, "map_us": 0, "waits_inserted": 1})"));

@@ -38,6 +38,11 @@ MadePlan MakePlan(const PlanningTask& task, int deadline_ms);
 planner::Plan OutlineOf(const PlanRequest& request);
 void FindSlots(const PlanRequest& request, planner::Plan* outline);
 
+// Why a program would hold more by this plan than without it; empty: it would not. A plan may have as many pages as
+// live at its peak, by its own lifetimes, and a two-hundredth of these and one more. It has more than that where what
+// several streams could use in turn has got places side by side. Also says what is wrong with lifetimes that cannot be.
+std::string ExcessOf(const planner::Plan& plan);
+
 // A kept plan as the serving path uses it.
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan);
 

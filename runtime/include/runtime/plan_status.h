@@ -24,6 +24,7 @@ struct PlanStatus {
   Kept kept = Kept::kNotLookedFor;
   std::string file{};   // where the plan is kept that this process started from, made or shares; empty: nowhere
   bool shared = false;  // another rank made that
+  std::string not_kept{};  // why the newest plan was not kept, where it would not have served the next run
   // Of the newest plan, if there has been one:
   std::string method{};                // how its slots were found
   std::int64_t period = 0;             // of an iteration, in requests and frees

@@ -74,11 +74,12 @@ std::string SummaryLine(const Statistics& statistics);
 //                        is no plan: null, "no iteration", "iterations differ"), kept ("not looked for", "none",
 //                        "used", "refused": the plan of an earlier run; "used" means that requests were known from the
 //                        first iteration on), file (where the plan is kept for the next run: null, nowhere), shared
-//                        (another rank made what is kept there), and of the newest plan method (null: there has been
-//                        none), period (requests and frees of an iteration), requests, planned_requests (those with a
-//                        slot), choices (plans with fewer pages are kept aside: how many plans there are to choose
-//                        from; 0 where no plan would save noticeably many), and pressure_switches: how often another of
-//                        them was put in force because memory was short, or no longer was
+//                        (another rank made what is kept there), not_kept (why the newest plan was not: null, or that
+//                        a run would hold more by it than without), and of the newest plan method (null: there has
+//                        been none), period (requests and frees of an iteration), requests, planned_requests (those
+//                        with a slot), choices (plans with fewer pages are kept aside: how many plans there are to
+//                        choose from; 0 where no plan would save noticeably many), and pressure_switches: how often
+//                        another of them was put in force because memory was short, or no longer was
 //     last_iterations[]  number (from 1), requests, planned_requests, map_calls, map_us, waits_inserted; oldest first,
 //                        at most 16. Iterations before the first plan were not told apart and are not in it.
 //     after_warm_up      null, or what has been spent from iteration from_iteration on, which is the fifth or the first
