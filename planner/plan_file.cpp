@@ -163,6 +163,7 @@ std::vector<std::byte> EncodePlan(const Plan& plan) {
   table.add_persistent(persistent);
   table.add_iteration(iteration);
   table.add_rank(plan.rank);
+  table.add_configuration(plan.configuration);
   schema::FinishPlanBuffer(builder, table.Finish());
 
   std::vector<std::byte> contents(sizeof(Header) + ZSTD_compressBound(builder.GetSize()));
@@ -217,6 +218,7 @@ Result<Plan> DecodePlan(std::span<const std::byte> contents, const std::string& 
   plan.height_bytes = table->height_bytes();
   plan.page_count = table->page_count();
   plan.rank = table->rank();
+  plan.configuration = table->configuration();
   if (plan.period < 0) return decoder.Bad("field period", "negative");
   if (auto error = decoder.Requests_(table->persistent(), "persistent", -1, &plan.persistent)) return *error;
   if (auto error = decoder.Requests_(table->iteration(), "iteration", plan.period, &plan.iteration)) return *error;

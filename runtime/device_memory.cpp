@@ -161,7 +161,6 @@ DeviceMemory::Allocation DeviceMemory::PublishClaim(const Asked& asked, const Cl
   counters_.reserved_high_bytes = std::max(counters_.reserved_high_bytes, counters_.reserved_bytes);
   if (claim.where.kind == Found::Kind::kRun) return Publish(asked, AddressOf(claim.where.run), kNoView, planned);
   ViewTable::View& view = (*views_)[claim.where.view];
-  ++view.live_blocks;
   view.last_used = ++view_clock_;
   const CUdeviceptr begin = pages_.views() + view.offset_bytes + std::size_t{view.head} * kGranuleBytes;
   return Publish(asked, begin, claim.where.view, planned);

@@ -57,6 +57,7 @@ CUresult DeviceMemory::CarryView(Claim* claim) {
     return result;
   }
   claim->where.view = views_->Add(*offset, std::move(claim->where.pages), claim->where.head);
+  ++(*views_)[claim->where.view].live_blocks;
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;
 }
@@ -75,10 +76,12 @@ CUresult DeviceMemory::CarryExchange(Claim* claim) {
     const std::size_t count = view.pages.size();
     DropView(claim->where.view);
     views_->ReturnAddresses(offset, count);
+    claim->where.kind = Found::Kind::kPages;  // the pages are still claimed, the view is not there any more
     return result;
   }
   view.former = std::move(view.pages);
   view.pages = claim->where.pages;
+  ++view.live_blocks;
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;
 }

@@ -70,6 +70,8 @@ void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim
   claim->where = std::move(found);
   claim->granules = granules;
   ForEachRun(claim->where, granules, [&](Run run) { ClaimRun(run, stream, claim); });
+  // From here on, not only when the block is there: a claim that has to wait must not lose its view to a trim.
+  if (claim->where.kind == Found::Kind::kView) ++(*views_)[claim->where.view].live_blocks;
   if (claim->where.kind == Found::Kind::kPages) claim->needs_driver = true;
   if (claim->where.kind == Found::Kind::kExchange) {
     claim->needs_driver = true;
@@ -80,6 +82,7 @@ void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim
 // Gives back what a claim took but could not use.
 void DeviceMemory::UndoClaim(const Claim& claim, StreamIndex stream) {
   if (claim.where.kind == Found::Kind::kExchange) (*views_)[claim.where.view].changing = false;
+  if (claim.where.kind == Found::Kind::kView) --(*views_)[claim.where.view].live_blocks;
   // What had nothing to wait for is in this stream's order now.
   const Fence here = stream == kNoStream ? Fence{} : MemoryFence(streams_.Advance(stream));
   for (const auto& [run, fence] : claim.waits) space_->Release(run, fence);

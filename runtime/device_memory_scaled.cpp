@@ -41,7 +41,9 @@ std::optional<DeviceMemory::Scaled> DeviceMemory::TakeOutgrown() {
     if (!plan_ || plan_->outgrown_in == 0 || next_plan_) return std::nullopt;
     const std::uint64_t seen = plan_->matcher.IterationsSeen();
     // While the program still makes what it will keep, there is nothing yet to plan around.
-    if (seen == plan_->outgrown_in || plan_->persistent_left.load(std::memory_order_relaxed) != 0) return std::nullopt;
+    // Of an iteration that goes on not everything is known; but where nothing fits, each one outgrows the plan.
+    if ((seen == plan_->outgrown_in && !plan_->unfitted) || plan_->persistent_left.load(std::memory_order_relaxed) != 0)
+      return std::nullopt;
     if (seen < plan_->patience_until) return std::nullopt;
   }
   std::optional<Scaled> scaled = ScaledPlan();

@@ -39,7 +39,8 @@ bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
 }  // namespace
 
 std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, const Settings& settings, CUdevice device,
-                                                   CUcontext context, const PeerAccess& peers, std::string* refusal) {
+                                                   CUcontext context, const PeerAccess& peers, std::string* refusal,
+                                                   std::uint64_t configuration) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   if (driver.cuMemGetInfo(&free_bytes, &total_bytes) != CUDA_SUCCESS) return nullptr;
@@ -64,6 +65,7 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   Learner::Options options;
   options.planning = settings.planning;
   options.program = ProgramFingerprint();
+  options.configuration = configuration;
   options.device_name = service->name_;
   options.rank = ThisProcess().rank;
   if (settings.planning) options.shelf = ShelfOf(settings, options.program, service->name_, static_cast<int>(device));

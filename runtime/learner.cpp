@@ -39,6 +39,9 @@ constexpr double kTaken = 0.1;
 // Such a plan is made anew after twice as many iterations each time, as often as this: sizes may just not fit together.
 constexpr int kMostDoublings = 6;
 
+// A kept plan that must be made anew for this run's sizes has been by then.
+constexpr std::uint64_t kIterationsToBeFitted = 8;
+
 // Without a plan after so many observations the program is left alone for as long as it was watched; twice as long each
 // further time in a row, up to kLongestPause times as long as it was watched.
 constexpr std::uint64_t kPatience = std::uint64_t{1} << 18;
@@ -120,7 +123,7 @@ bool Learner::Watch() {
     BeginWindow();
     return false;
   }
-  if (pattern_requests_ != 0 && Judge()) return false;
+  if (pattern_requests_ != 0 && !BeingFitted() && Judge()) return false;
   const std::optional<Pattern> pattern = finder_->Find();
   if (pattern && Credible(*pattern) && !Plannable(*pattern)) {
     ++unplannable_found_;
@@ -132,6 +135,21 @@ bool Learner::Watch() {
     return false;
   }
   return GivesWayTo(*pattern) && Adopt(*pattern);
+}
+
+// The sizes of several of this run's iterations together need more than any of them does. What was seen of them will
+// do for a plan of this run's own.
+void Learner::DropUnfitted() {
+  LogInfo("device " + std::to_string(memory_.ordinal()) + ": the kept plan's sizes are not this run's; watching on");
+  memory_.Install(nullptr, DeviceMemory::When::kNow);
+  pattern_requests_ = 0;
+  Tell([](PlanStatus& status) { status = {.kept = PlanStatus::Kept::kRefused}; });
+}
+
+// The plan in force serves nothing yet, for it was kept by a run of other sizes. Not for ever: a program that makes
+// other requests is never seen to fit.
+bool Learner::BeingFitted() const {
+  return memory_.in_force().unfitted && Window().requests < kIterationsToBeFitted * pattern_requests_;
 }
 
 // Whether the plan in force, if there is one, should be replaced by one for `pattern`.
@@ -275,14 +293,25 @@ bool Learner::Renew() {
   if (!outgrown) return false;
   PlanningTask task = TaskOf(*outgrown, memory_);
   MakeRoom(*outgrown, memory_, &task);
-  if (!IsNeeded(task, memory_)) return false;
+  const bool first = outgrown->plan->unfitted;
+  if (!IsNeeded(task, memory_)) {
+    if (first) DropUnfitted();
+    return false;
+  }
   const MadePlan made = MakePlan(task, options_.deadline_ms);
-  made.in_force->renewals = outgrown->plan->renewals;
-  made.in_force->BePatient(0);
+  if (!first) {
+    made.in_force->renewals = outgrown->plan->renewals;
+    made.in_force->BePatient(0);
+  }
   if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) return false;
   chooser_.Forget();
+  if (first) {
+    BeginTrial(period_, pattern_requests_);
+    awaiting_ = true;
+  }
   Tell([&](PlanStatus& status) { status.method = made.method; });
-  LogInfo("device " + std::to_string(memory_.ordinal()) + ": sizes have grown: " + made.report);
+  LogInfo("device " + std::to_string(memory_.ordinal()) + (first ? ": sizes are known: " : ": sizes have grown: ") +
+          made.report);
   // The order between streams is known of what was watched alone.
   if (task.pattern.period >= kept_period_ && task.pages.problem.streams <= 1) Keep(task.pattern);
   return true;

@@ -53,7 +53,8 @@ void Learner::StartFromKept() {
                       [](const planner::PlannedRequest& r) { return r.slot.kind != planner::Slot::Kind::kNone; });
     candidates_.push_back(
         {path, plan->rank, plan->period, plan->iteration.size(), static_cast<std::uint64_t>(planned)});
-    plans.push_back(PlanFrom(*plan));
+    const bool same = plan->configuration != 0 && plan->configuration == options_.configuration;
+    plans.push_back(PlanFrom(*plan, same ? KeptSizes::kKnown : KeptSizes::kToBeSeen));
   }
   Tell([&](PlanStatus& status) {
     status.kept = paths.empty()   ? PlanStatus::Kept::kNone
@@ -141,6 +142,7 @@ void Learner::Keep(const Pattern& pattern) {
   planner::Plan plan = OutlineOf(request);
   if (Dissolving(pattern, plan)) return;  // the next run's beginning is not like this
   plan.program = options_.program;
+  plan.configuration = options_.configuration;
   plan.device = options_.device_name;
   plan.device_ordinal = static_cast<std::uint32_t>(memory_.ordinal());
   plan.rank = options_.rank.value_or(-1);

@@ -62,6 +62,9 @@ Pattern PatternOf(const planner::Plan& plan) {
 
 // What a kept plan was made from, but for the order between streams, which it does not say: what a plan with more room
 // would have wrong there is found when its slots are asked for.
+// A plan is made for sizes as these iterations show them: in the first ones the program still makes what it keeps.
+constexpr std::uint64_t kIterationsToFit = 3;
+
 std::shared_ptr<const PlanningTask> TaskFrom(const Pattern& pattern, const std::vector<SlotOrder>& order) {
   auto task = std::make_shared<PlanningTask>();
   task->pattern = pattern;
@@ -274,7 +277,7 @@ void FindSlots(const PlanRequest& request, planner::Plan* outline) {
   }
 }
 
-std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
+std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptSizes sizes) {
   auto in_force = std::make_shared<PlanInForce>();
   const Pattern pattern = PatternOf(plan);
   in_force->period = plan.period;
@@ -283,8 +286,15 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
     in_force->order.push_back({planned.waits, planned.waited_for});
   }
   if (Scales(pattern)) {
-    for (const PatternRequest& r : pattern.requests) in_force->scaled.push_back({.room = GranulesOf(r.size_bytes)});
     in_force->task = TaskFrom(pattern, in_force->order);
+    in_force->scaled.resize(pattern.requests.size());
+    in_force->unfitted = sizes == KeptSizes::kToBeSeen;
+    if (in_force->unfitted) {
+      in_force->patience_until = kIterationsToFit;
+    } else {
+      for (std::size_t i = 0; i < pattern.requests.size(); ++i)
+        in_force->scaled[i].room = GranulesOf(pattern.requests[i].size_bytes);
+    }
   }
   const bool complete = std::all_of(in_force->slots.begin(), in_force->slots.end(),
                                     [](const BlockPlace& slot) { return slot.kind != BlockPlace::Kind::kNone; });
@@ -314,8 +324,8 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan) {
     }
   }
   in_force->persistent_left = plan.persistent.size();
-  in_force->budget_bytes = plan.page_count * kPageBytes;
-  for (std::size_t i = 0; i < plan.iteration.size(); ++i)
+  in_force->budget_bytes = in_force->unfitted ? PagesUnder(0, kept_end) * kPageBytes : plan.page_count * kPageBytes;
+  for (std::size_t i = 0; i < plan.iteration.size() && !in_force->unfitted; ++i)
     TouchPages(in_force->slots[i], GranulesOf(plan.iteration[i].size_bytes), &in_force->touched);
   for (const planner::PlannedRequest& planned : plan.persistent)
     TouchPages(PlaceOf(planned.slot), GranulesOf(planned.size_bytes), &in_force->touched);

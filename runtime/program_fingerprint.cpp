@@ -1,9 +1,11 @@
 #include "runtime/program_fingerprint.h"
 
 #include <algorithm>
+#include <cctype>
 #include <climits>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string_view>
@@ -75,6 +77,58 @@ std::uint64_t ProgramFingerprint() {
   }
   const std::uint64_t hash = XXH3_64bits_withSeed(script.data(), script.size(), MainModule());
   return hash != 0 ? hash : 1;
+}
+
+namespace {
+
+constexpr std::uintmax_t kLargestSettings = std::uintmax_t{1} << 20;  // files that are larger hold data
+
+// What `value` names, or the value itself: a number has a point too.
+enum class Names { kNothing, kAFile, kSettings };
+
+Names WhatIsNamed(const std::string& value) {
+  const std::filesystem::path path(value);
+  static constexpr std::string_view kSettings[] = {".py", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf"};
+  const std::string extension = path.extension().string();
+  if (std::find(std::begin(kSettings), std::end(kSettings), extension) != std::end(kSettings)) return Names::kSettings;
+  if (value.find('/') != std::string::npos) return Names::kAFile;
+  return extension.size() > 1 && std::isalpha(static_cast<unsigned char>(extension[1])) ? Names::kAFile
+                                                                                        : Names::kNothing;
+}
+
+std::string ContentOf(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error || size > kLargestSettings) return {};
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+std::uint64_t ConfigurationOf(std::span<const std::string> arguments) {
+  std::uint64_t hash = 1;
+  const auto add = [&](std::string_view text) { hash = XXH3_64bits_withSeed(text.data(), text.size(), hash); };
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.find('=');
+    const std::string value = equals == std::string::npos ? argument : argument.substr(equals + 1);
+    const Names names = WhatIsNamed(value);
+    if (names == Names::kSettings) add(ContentOf(value));
+    add(names == Names::kNothing ? argument : argument.substr(0, argument.size() - value.size()));
+  }
+  return hash != 0 ? hash : 1;
+}
+
+std::uint64_t ProgramConfiguration() {
+  std::vector<std::string> arguments;
+  try {
+    arguments = ArgumentsOfThisProcess();
+    if (!arguments.empty()) arguments.erase(arguments.begin());  // the program is the fingerprint's
+    if (const char* processes = std::getenv("WORLD_SIZE")) arguments.push_back(processes);
+    return ConfigurationOf(arguments);
+  } catch (const std::exception&) {  // /proc is not there, or a file that cannot be read
+  }
+  return 1;
 }
 
 }  // namespace stalloc::runtime

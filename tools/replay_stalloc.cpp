@@ -3,10 +3,13 @@
 // Every block is written when it is allocated and read before it is freed, in the order of its streams, so that memory
 // that two blocks share, or that is reused before its last read has executed, is seen.
 #include <cuda.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <chrono>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/device_service.h"
 #include "runtime/driver_api.h"
@@ -23,6 +26,13 @@
 
 namespace stalloc::tools {
 namespace {
+
+// The trace is the program, and what it was told to do.
+std::uint64_t ConfigurationOf(const planner::Trace& trace) {
+  std::vector<planner::Bytes> sizes;
+  for (const planner::TraceEvent& event : trace.events) sizes.push_back(event.size_bytes);
+  return XXH3_64bits(sizes.data(), sizes.size() * sizeof(planner::Bytes)) | 1;
+}
 
 using planner::TraceEvent;
 using runtime::DeviceMemory;
@@ -77,8 +87,8 @@ class Replay {
     settings.plan.text = plan_path;
     settings.plan_cache.enabled = false;
     std::string refusal;
-    service_ =
-        runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_, &refusal);
+    service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_,
+                                            &refusal, ConfigurationOf(trace_));
     if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal);
   }
 

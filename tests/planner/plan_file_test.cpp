@@ -53,13 +53,15 @@ TEST(PlanFile, ComesBackAsWritten) {
   EXPECT_EQ(*plan, ExamplePlan());
 }
 
-TEST(PlanFile, TheRankThatMadeItComesBack) {
+TEST(PlanFile, TheRankAndTheConfigurationThatMadeItComeBack) {
   Plan plan = ExamplePlan();
   plan.rank = 7;
+  plan.configuration = 0x123456789abcdef0;
   const auto decoded = DecodePlan(EncodePlan(plan), "memory");
   ASSERT_TRUE(decoded.ok()) << decoded.error().Text();
   EXPECT_EQ(*decoded, plan);
   EXPECT_EQ(ReadPlanFile(GoldenPath("plan-v1.bin"))->rank, -1) << "from before ranks were written";
+  EXPECT_EQ(ReadPlanFile(GoldenPath("plan-v1.bin"))->configuration, 0u);
 }
 
 TEST(PlanFile, EmptyPlanComesBack) {

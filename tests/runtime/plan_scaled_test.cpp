@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model_test.h"
@@ -106,6 +107,7 @@ class PlanScaled : public ModelTest {
   }
   const std::string path_ = testing::TempDir() + "stalloc_plan_scaled_" + std::to_string(::getpid());
   std::mt19937_64 random_{20261121};
+  bool seen_half_ = false;
 };
 
 constexpr double kNearlyAll = 0.97;
@@ -161,6 +163,24 @@ TEST_F(PlanScaled, TheNextRunIsPlannedFromTheStart) {
     EXPECT_GE(loop.planned_share(), 0.9);
     EXPECT_LE(loop.held_over_peak(), 1.02);
     most += 30;
+  }
+}
+
+// The same program with half the batch finds the plan of the whole one. Slots of twice the size would hold half as much
+// again; so the plan is made for what this run is seen to need, and the next run of the kind starts from that.
+TEST_F(PlanScaled, ASmallerBatchIsNotGivenTheRoomOfALargerOne) {
+  for (const std::uint64_t part : {1, 2, 2}) {
+    SCOPED_TRACE("1 / " + std::to_string(part));
+    const bool again = part == 2 && std::exchange(seen_half_, true);
+    SequenceLoop loop(device_, api_, {}, {.file = path_}, part);
+    int planned = 0;
+    for (int i = 0; i < 40; ++i) {
+      loop.Train(Length(120, 200) / part);
+      planned += loop.planned_share() >= 0.9 ? 1 : 0;
+    }
+    EXPECT_GE(planned, again ? 30 : 20);
+    EXPECT_GE(loop.planned_share(), kNearlyAll);
+    EXPECT_LE(loop.held_over_peak(), kHardlyMore);
   }
 }
 

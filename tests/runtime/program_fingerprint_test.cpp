@@ -1,7 +1,10 @@
 #include "runtime/program_fingerprint.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -41,6 +44,42 @@ TEST(ProgramFingerprint, WhatAPythonCommandLineRuns) {
 TEST(ProgramFingerprint, HoldsWithinTheProcessAndIsNeverZero) {
   EXPECT_NE(ProgramFingerprint(), 0U);
   EXPECT_EQ(ProgramFingerprint(), ProgramFingerprint());
+}
+
+using Arguments = std::vector<std::string>;
+
+TEST(ProgramConfiguration, NumbersAndWordsCountAndWhereFilesLieDoesNot) {
+  const Arguments plain = {"train.py", "--batch", "16", "--lr=0.001", "--out", "runs/a/log.txt"};
+  EXPECT_EQ(ConfigurationOf(plain), ConfigurationOf(Arguments(plain)));
+  const auto other = [&](std::size_t at, const std::string& text) {
+    Arguments changed = plain;
+    changed[at] = text;
+    return ConfigurationOf(changed);
+  };
+  EXPECT_NE(other(2, "8"), ConfigurationOf(plain));
+  EXPECT_NE(other(3, "--lr=0.002"), ConfigurationOf(plain)) << "a number is no file";
+  EXPECT_NE(other(1, "--micro-batch"), ConfigurationOf(plain));
+  EXPECT_EQ(other(5, "runs/b/log.txt"), ConfigurationOf(plain));
+  EXPECT_EQ(other(5, "b.log"), ConfigurationOf(plain));
+  EXPECT_NE(ConfigurationOf(Arguments{"--out=a", "1"}), ConfigurationOf(Arguments{"--out=a1"}));
+}
+
+TEST(ProgramConfiguration, WhatASettingsFileSaysCounts) {
+  const std::string path = testing::TempDir() + "stalloc_configuration_" + std::to_string(::getpid()) + ".yaml";
+  const auto with = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return ConfigurationOf(Arguments{"train.py", "--config=" + path});
+  };
+  const std::uint64_t first = with("batch: 16");
+  EXPECT_NE(with("batch: 8"), first);
+  EXPECT_EQ(with("batch: 16"), first);
+  std::remove(path.c_str());
+  EXPECT_NE(ConfigurationOf(Arguments{"train.py", "--config=" + path}), 0u) << "it is not there";
+}
+
+TEST(ProgramConfiguration, HoldsWithinTheProcessAndIsNeverZero) {
+  EXPECT_NE(ProgramConfiguration(), 0U);
+  EXPECT_EQ(ProgramConfiguration(), ProgramConfiguration());
 }
 
 }  // namespace

@@ -24,13 +24,15 @@ inline constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 class TrainingLoop {
  public:
-  TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy, const PlanShelf& shelf = {})
+  TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy, const PlanShelf& shelf = {},
+               std::uint64_t configuration = 1)
       : device_(device), memory_(api, 0, 0, policy) {
     EXPECT_EQ(memory_.Initialise(), CUDA_SUCCESS);
     Learner::Options options;
     options.deadline_ms = 20;
     options.kept_deadline_ms = 20;
     options.shelf = shelf;
+    options.configuration = configuration;
     learner_ = std::make_unique<Learner>(memory_, options);
     learner_->StartFromKept();
     MakeWeights();

@@ -225,7 +225,8 @@ class DeviceMemory {
     std::uint64_t returns = 0;
     std::uint64_t requests = 0;  // of an iteration; 0: no plan
     std::int64_t period = 0;
-    bool scales = false;  // ScaledPlan has something to say
+    bool scales = false;    // ScaledPlan has something to say
+    bool unfitted = false;  // nothing is served from it yet: the sizes of this run are still to be seen
     // The most requests that one of the program's last two iterations had; 0: two have not been seen yet.
     std::uint64_t requests_made = 0;
   };

@@ -29,10 +29,11 @@ class Learner {
  public:
   struct Options {
     bool planning = true;
-    int deadline_ms = 40;        // for this run's plan, which the next iteration waits for
-    int kept_deadline_ms = 500;  // for the next run's
-    std::uint64_t program = 0;   // fingerprint, written into kept plans
-    PlanShelf shelf;             // where plans are kept
+    int deadline_ms = 40;             // for this run's plan, which the next iteration waits for
+    int kept_deadline_ms = 500;       // for the next run's
+    std::uint64_t program = 0;        // fingerprint, written into kept plans
+    std::uint64_t configuration = 0;  // likewise; sizes are only known from plans of the same one
+    PlanShelf shelf;                  // where plans are kept
     std::string device_name;
     std::optional<int> rank;  // of this process
   };
@@ -70,6 +71,8 @@ class Learner {
   bool GivesWayTo(const Pattern& pattern) const;
   bool Adopt(const Pattern& pattern);
   bool Judge();
+  bool BeingFitted() const;
+  void DropUnfitted();
   bool OnlyResembles() const;
   void Settle();
   bool Renew();

@@ -44,6 +44,10 @@ void FindSlots(const PlanRequest& request, planner::Plan* outline);
 std::string ExcessOf(const planner::Plan& plan);
 
 // A kept plan as the serving path uses it.
-std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan);
+enum class KeptSizes : bool {
+  kToBeSeen,  // where sizes scale nothing is served from a slot until this run's own are known
+  kKnown,     // this run is to have the same
+};
+std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptSizes sizes);
 
 }  // namespace stalloc::runtime

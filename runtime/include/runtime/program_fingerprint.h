@@ -19,6 +19,14 @@ namespace stalloc::runtime {
 // Of this process; never 0.
 std::uint64_t ProgramFingerprint();
 
+// Of what this process is told to do, as far as its command line says: how large what it allocates will be. Counted are
+// the arguments, but for those that name a file, and the contents of the script and of files of settings (YAML, JSON,
+// TOML, INI) that are named there; and among how many processes the work is shared out. Never 0.
+std::uint64_t ProgramConfiguration();
+
+// The same, of these arguments.
+std::uint64_t ConfigurationOf(std::span<const std::string> arguments);
+
 // True if a program of this name or path is a Python interpreter.
 bool IsPython(std::string_view program) noexcept;
 
