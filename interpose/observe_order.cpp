@@ -51,6 +51,9 @@ CUresult EndCapture(CUstream stream, CUgraph* graph, End end) noexcept {
   const bool was_capturing = ServingAlready() && Capturing(stream);
   const CUresult result = end();
   if (was_capturing && result == CUDA_SUCCESS) LookForGraphPools(*graph);
+  // PyTorch's cudaMallocAsync backend leaves work unjoined in the capture of a backward pass; its own does not.
+  if (was_capturing && result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED && PyTorchBackendWasChosen())
+    runtime::NoteNeed(runtime::Need::kGraphPools);
   if (was_capturing && !Capturing(stream)) runtime::NoteCaptureEnded();
   return result;
 }

@@ -22,10 +22,11 @@ constexpr std::size_t kMostLooks = 4000;  // for files and folders that may not 
 constexpr std::size_t kMostBytes = std::size_t{8} << 20;
 
 // Modes of torch.compile that use CUDA graph trees, by name, the switch beneath them, and what asks the allocator for
-// pools or for its history. PyTorch refuses each on the cudaMallocAsync backend ("does not yet support ...").
+// pools or for its history. PyTorch refuses each on the cudaMallocAsync backend ("does not yet support ..."), or fails
+// there: a captured backward pass frees on streams that are no part of the capture ("unjoined work").
 constexpr std::string_view kFeatures[] = {"reduce-overhead", "max-autotune", "triton.cudagraphs",
                                           "\"cudagraphs\"",  "'cudagraphs'", "_record_memory_history",
-                                          "memory_snapshot", "use_mem_pool"};
+                                          "memory_snapshot", "use_mem_pool", "make_graphed_callables"};
 
 // What only those write who send CUDA memory to other processes themselves; python_sharing.h has the others.
 constexpr std::string_view kSharing[] = {"torch.multiprocessing.reductions", "rebuild_cuda_tensor", "_share_cuda_",

@@ -22,7 +22,7 @@ TEST_F(Needs, AScriptThatSaysSoKeepsPyTorchsAllocator) {
         "torch._inductor.config.triton.cudagraphs = True\n", "opts = {\"triton.cudagraphs\": True}\n",
         "torch.compile(f, backend='cudagraphs')\n", "p.add_argument('--m', default='reduce-overhead', choices=['a'])\n",
         "p.add_argument('--mode', choices=['default', 'reduce-overhead'], default='reduce-overhead')\n",
-        "torch.cuda.memory._record_memory_history()\n"})
+        "torch.cuda.memory._record_memory_history()\n", "m = torch.cuda.make_graphed_callables(m, (x,))\n"})
     EXPECT_EQ(Run(script).output, kLeft) << script;
   Write("train.py", "import torch\n");
   EXPECT_EQ(Python({folder_ / "train.py", "--compile-mode=reduce-overhead"}).output, kLeft);

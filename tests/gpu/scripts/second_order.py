@@ -23,9 +23,9 @@ def build(job):
     optimizer = torch.optim.AdamW(parameters, lr=3e-4)
     job.keep(model, *curvature)
 
-    def loss_of(weights, tokens):
+    def loss_of(weights, tokens, dtype=torch.bfloat16):
         """Weights are cast by hand: under autocast the types of a second derivative do not agree."""
-        narrow = {name: weight.to(torch.bfloat16) for name, weight in zip(names, weights)}
+        narrow = {name: weight.to(dtype) for name, weight in zip(names, weights)}
         return next_token_loss(functional_call(model, narrow, (tokens,)).float(), tokens)
 
     def adapted_loss(tokens):
@@ -41,7 +41,8 @@ def build(job):
         """Averages v * (H v) for a random sign vector v: an estimate of the Hessian's diagonal (Hutchinson)."""
         signs = [torch.where(job.randn(*p.shape) < 0, -1.0, 1.0) for p in parameters]
         detached = [p.detach() for p in parameters]
-        _, products = jvp(grad(lambda weights: loss_of(weights, tokens)), (detached,), (signs,))
+        # In single precision: a layer norm's tangents are, whatever its weights.
+        _, products = jvp(grad(lambda weights: loss_of(weights, tokens, torch.float32)), (detached,), (signs,))
         torch._foreach_mul_(signs, products)
         torch._foreach_lerp_(curvature, signs, 0.1)
 
