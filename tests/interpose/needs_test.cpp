@@ -99,6 +99,15 @@ TEST_F(Needs, AnEmptyCaptureIsRememberedForTheNextRun) {
   EXPECT_NE(unkept.output.find(": PYTORCH_ALLOC_CONF=backend:native leaves"), std::string::npos) << unkept.output;
 }
 
+// As the captures of backward passes end on PyTorch's cudaMallocAsync backend.
+TEST_F(Needs, AnUnjoinedCaptureIsRememberedForTheNextRun) {
+  environment_["CUDA"] = "unjoined";
+  const Outcome first = Run("import library\n");
+  EXPECT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_NE(first.output.find("the next run leaves PyTorch"), std::string::npos) << first.output;
+  EXPECT_TRUE(Run("import library\n").output.starts_with(kLeft));
+}
+
 TEST_F(Needs, IpcHandlesAreRefusedOnceAndThenGiven) {
   const auto run = [&] { return RunProgram({Program("ipc")}, environment_); };
   const Outcome first = run();

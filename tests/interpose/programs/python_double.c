@@ -1,6 +1,7 @@
 // Says what PyTorch would read of its environment. Its name makes it a Python interpreter, its first argument that is
 // no option is a script. With CAPTURE set it does what torch.compile's CUDA graph trees begin with: an empty capture;
-// with CUDA set it allocates something, and as CUDA=handle asks for a legacy IPC handle of it. With CHILD set, it does
+// with CUDA set it allocates something, and as CUDA=handle asks for a legacy IPC handle of it, as CUDA=unjoined forks a
+// capture and does not join it. With CHILD set, it does
 // all that once more in a child, another interpreter that is given -c and CHILD's text; CHILD_SETS is a variable and
 // its value that the child has besides.
 #include <cuda.h>
@@ -34,6 +35,15 @@ static int Use(void) {
   CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
   // A capture of something is nobody's sign.
   if (strcmp(getenv("CUDA"), "empty") != 0) CHECK(cuMemsetD8Async(block, 0, 1 << 20, stream) == CUDA_SUCCESS);
+  if (strcmp(getenv("CUDA"), "unjoined") == 0) {
+    CUevent fork;
+    CUstream side;
+    CHECK(cuEventCreate(&fork, 0) == CUDA_SUCCESS && cuStreamCreate(&side, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK(cuEventRecord(fork, stream) == CUDA_SUCCESS && cuStreamWaitEvent(side, fork, 0) == CUDA_SUCCESS);
+    CHECK(cuMemsetD8Async(block, 0, 1 << 20, side) == CUDA_SUCCESS);
+    CHECK(cuStreamEndCapture(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    return 0;
+  }
   CHECK(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
   CHECK(cuMemFreeAsync(block, stream) == CUDA_SUCCESS && cuStreamSynchronize(stream) == CUDA_SUCCESS);
   return 0;
