@@ -1,5 +1,5 @@
-// SignalsBlocked: blocks every signal while it lives, so that a thread started meanwhile has them blocked: the program's
-// handlers must never run on a thread that the program does not know.
+// SignalsBlocked: blocks every signal while it lives, so that a thread started meanwhile has them blocked: the
+// program's handlers must never run on a thread that the program does not know.
 #pragma once
 
 #include <pthread.h>

@@ -47,7 +47,8 @@ class ViewTable {
   View& operator[](ViewIndex view) { return views_[view]; }
   const View& operator[](ViewIndex view) const { return views_[view]; }
 
-  // A kept view that maps exactly these pages and whose blocks begin there, if there is one; none that is being changed.
+  // A kept view that maps exactly these pages and whose blocks begin there, if there is one; none that is being
+  // changed.
   ViewIndex FindExact(const std::vector<PageNumber>& pages, Granule head) const;
 
   // The first kept view, from `page_count` pages up to half as many again, that `usable(View&)` accepts.

@@ -1,9 +1,8 @@
 // Says what PyTorch would read of its environment. Its name makes it a Python interpreter, its first argument that is
 // no option is a script. With CAPTURE set it does what torch.compile's CUDA graph trees begin with: an empty capture;
 // with CUDA set it allocates something, and as CUDA=handle asks for a legacy IPC handle of it, as CUDA=unjoined forks a
-// capture and does not join it. With CHILD set, it does
-// all that once more in a child, another interpreter that is given -c and CHILD's text; CHILD_SETS is a variable and
-// its value that the child has besides.
+// capture and does not join it. With CHILD set, it does all that once more in a child, another interpreter that is given
+// -c and CHILD's text; CHILD_SETS is a variable and its value that the child has besides.
 #include <cuda.h>
 #include <string.h>
 #include <sys/wait.h>
