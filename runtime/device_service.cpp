@@ -40,7 +40,7 @@ bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
 
 std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, const Settings& settings, CUdevice device,
                                                    CUcontext context, const PeerAccess& peers, std::string* refusal,
-                                                   std::uint64_t configuration) {
+                                                   std::optional<std::uint64_t> configuration) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   if (driver.cuMemGetInfo(&free_bytes, &total_bytes) != CUDA_SUCCESS) return nullptr;
@@ -65,10 +65,12 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   Learner::Options options;
   options.planning = settings.planning;
   options.program = ProgramFingerprint();
-  options.configuration = configuration;
   options.device_name = service->name_;
   options.rank = ThisProcess().rank;
-  if (settings.planning) options.shelf = ShelfOf(settings, options.program, service->name_, static_cast<int>(device));
+  if (settings.planning) {
+    options.configuration = configuration ? *configuration : ProgramConfiguration();
+    options.shelf = ShelfOf(settings, options.program, service->name_, static_cast<int>(device));
+  }
   service->learner_ = std::make_unique<Learner>(*service->memory_, std::move(options));
   service->learner_->StartFromKept();
   return service;

@@ -137,15 +137,6 @@ bool Learner::Watch() {
   return GivesWayTo(*pattern) && Adopt(*pattern);
 }
 
-// The sizes of several of this run's iterations together need more than any of them does. What was seen of them will
-// do for a plan of this run's own.
-void Learner::DropUnfitted() {
-  LogInfo("device " + std::to_string(memory_.ordinal()) + ": the kept plan's sizes are not this run's; watching on");
-  memory_.Install(nullptr, DeviceMemory::When::kNow);
-  pattern_requests_ = 0;
-  Tell([](PlanStatus& status) { status = {.kept = PlanStatus::Kept::kRefused}; });
-}
-
 // The plan in force serves nothing yet, for it was kept by a run of other sizes. Not for ever: a program that makes
 // other requests is never seen to fit.
 bool Learner::BeingFitted() const {
@@ -192,7 +183,7 @@ bool Learner::Judge() {
     return true;
   }
   if (!candidates_.empty()) {
-    GiveUpKept();
+    GiveUpKept(kNobodyKnows);
     return true;
   }
   memory_.Install(nullptr, DeviceMemory::When::kNow);
@@ -295,7 +286,9 @@ bool Learner::Renew() {
   MakeRoom(*outgrown, memory_, &task);
   const bool first = outgrown->plan->unfitted;
   if (!IsNeeded(task, memory_)) {
-    if (first) DropUnfitted();
+    // The largest sizes of several iterations together need more than any of them does. What was seen of them will do
+    // for a plan of this run's own.
+    if (first) GiveUpKept("the kept plan's sizes are not this run's; watching on");
     return false;
   }
   const MadePlan made = MakePlan(task, options_.deadline_ms);

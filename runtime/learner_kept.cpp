@@ -68,9 +68,10 @@ void Learner::StartFromKept() {
   TellOfKept();
 }
 
-// None of the candidates is of any use: it is as if nothing had been kept, and the program is watched on.
-void Learner::GiveUpKept() {
-  LogInfo("device " + std::to_string(memory_.ordinal()) + ": no kept plan knows what the program does");
+// None of the candidates is of any use, for this reason: it is as if nothing had been kept, and the program is watched
+// on.
+void Learner::GiveUpKept(const std::string& reason) {
+  LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + reason);
   memory_.Install(nullptr, DeviceMemory::When::kNow);
   candidates_.clear();
   pattern_requests_ = 0;
@@ -106,7 +107,7 @@ void Learner::FollowChoice() {
   }
   if (choice && choice->unknown >= kForeignRequests &&
       static_cast<double>(choice->requests - choice->unknown) < kHardlyAny * static_cast<double>(choice->requests)) {
-    GiveUpKept();
+    GiveUpKept(kNobodyKnows);
     return;
   }
   if (choice && !choice->settled) return;

@@ -295,8 +295,7 @@ def main():
     if reason := options.lacks_library(arguments):
         print(reason, file=sys.stderr)
         return 2
-    content = {"command": "python3 tests/gpu/max_batch.py " + " ".join(sys.argv[1:]), "machine": device.describe()}
-    content.update(date=time.strftime("%Y-%m-%d", time.gmtime()), left_out=[], results=[], tried=[])
+    content = {**options.about("max_batch.py"), "left_out": [], "results": [], "tried": []}
 
     clock, nvml = Clock(arguments.time_budget), device.Nvml()
     with tempfile.TemporaryDirectory(prefix="stalloc-gpu-") as directory:

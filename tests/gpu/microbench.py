@@ -20,10 +20,9 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import allocators, build, child, device, shim, table
+from harness import allocators, build, child, device, options, shim, table
 from harness.turns import Stopped, take_turns
 
 MODES = ("step", "default", "pairs", "threads")
@@ -176,11 +175,10 @@ def main():
                     notes.append(f"{name}.{number}: exit {code}: {child.tail(process.stderr(), 3)}")
                 elif number == 0:
                     notes += [f"{name}: {found['line']}" for found in shim.summary_lines(process.stderr())]
-    command = "python3 tests/gpu/microbench.py " + " ".join(sys.argv[1:])
-    content = {"command": command, "machine": device.describe(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
+    content = options.about("microbench.py")
     with open(os.path.join(arguments.out, "results.json"), "w") as file:
         json.dump({**content, "nanoseconds": values, "notes": notes}, file)
-    text = f"`{command}`\n\n{content['machine']}, {content['date']}.\n\n{table.markdown_table(*goals(values))}\n\n"
+    text = f"`{content['command']}`\n\n{content['machine']}, {content['date']}.\n\n{table.markdown_table(*goals(values))}\n\n"
     text += table.markdown_table(*rows_of(values)) + "\n"
     with open(os.path.join(arguments.out, "tables.md"), "w") as file:
         file.write(text)

@@ -60,7 +60,9 @@ def chosen(text):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--workloads", type=chosen, default="all", help=f"comma-separated names or groups: {', '.join(GROUPS)}")
+    parser.add_argument(
+        "--workloads", type=chosen, default="all", help=f"comma-separated names or groups: {', '.join(GROUPS)}"
+    )
     options.add(parser, "gpu-results")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="measure nothing: tables of these results.json")
@@ -219,10 +221,7 @@ def write_tables(out, content):
 
 def merged(paths):
     """One content as in results.json, of several files."""
-    contents = []
-    for path in paths:
-        with open(path) as file:
-            contents.append(json.load(file))
+    contents = options.contents(paths)
     results = merge([content["results"] for content in contents])
     compare_all(results)
     one = {key: "; ".join(dict.fromkeys(c[key] for c in contents)) for key in ("command", "machine", "date")}
@@ -244,8 +243,7 @@ def main():
     if reason := options.lacks_library(arguments):
         print(reason, file=sys.stderr)
         return 2
-    about = {"command": "python3 tests/gpu/run.py " + " ".join(sys.argv[1:])}
-    about.update(machine=device.describe(), date=time.strftime("%Y-%m-%d", time.gmtime()))
+    about = options.about("run.py")
     with tempfile.TemporaryDirectory(prefix="stalloc-gpu-") as directory:
         bench = Bench(arguments, directory, saver(arguments, about))
         bench.run_all()
@@ -253,8 +251,7 @@ def main():
     for result in bench.results:
         for line in result.get("shim", {}).get("warnings", [])[:2]:
             print(f"{result['workload']}.{result['allocator']}: {line}")
-    good = all(r["exit"] == 0 and r["compared"].get("same_bits", True) for r in bench.results)
-    return 0 if good and not bench.left_out else 1
+    return 0 if options.all_good(bench.results) and not bench.left_out else 1
 
 
 if __name__ == "__main__":

@@ -122,12 +122,8 @@ def main():
         print(reason, file=sys.stderr)
         return 2
     os.makedirs(arguments.out, exist_ok=True)
-    about = {"command": "python3 tests/gpu/step_times.py " + " ".join(sys.argv[1:])}
-    about.update(machine=device.describe(), date=time.strftime("%Y-%m-%d", time.gmtime()))
-    earlier = []
-    for path in arguments.merge:
-        with open(path) as file:
-            earlier.append(json.load(file)["results"])
+    about = options.about("step_times.py")
+    earlier = [content["results"] for content in options.contents(arguments.merge)]
     started, longest, left_out, text = time.monotonic(), 0.0, [], ""
     with tempfile.TemporaryDirectory(prefix="stalloc-gpu-") as directory:
         bench = Bench(arguments, directory)
@@ -142,8 +138,7 @@ def main():
     print(text)
     if left_out:
         print(f"Left out for time: {', '.join(left_out)}.")
-    good = all(r["exit"] == 0 and r["compared"].get("same_bits", True) for r in bench.results)
-    return 0 if good and not left_out else 1
+    return 0 if options.all_good(bench.results) and not left_out else 1
 
 
 if __name__ == "__main__":

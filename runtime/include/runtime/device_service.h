@@ -11,7 +11,6 @@
 #include "runtime/device_memory.h"
 #include "runtime/learner.h"
 #include "runtime/out_of_memory.h"
-#include "runtime/program_fingerprint.h"
 #include "runtime/settings.h"
 
 namespace stalloc::runtime {
@@ -20,10 +19,10 @@ class DeviceService {
  public:
   // Makes the service of `device`, whose `context` is current. Returns nothing where the device cannot be served, with
   // the reason in `refusal`, or where the context cannot be used, without one. `peers` outlives the service. Starts
-  // from the kept plan if there is one that fits. `configuration`: see ProgramConfiguration.
+  // from the kept plan if there is one that fits. `configuration`: ProgramConfiguration's, unless it is given.
   static std::unique_ptr<DeviceService> Make(const DriverApi& driver, const Settings& settings, CUdevice device,
                                              CUcontext context, const PeerAccess& peers, std::string* refusal,
-                                             std::uint64_t configuration = ProgramConfiguration());
+                                             std::optional<std::uint64_t> configuration = {});
 
   DeviceMemory& memory() { return *memory_; }
   const DeviceMemory& memory() const { return *memory_; }

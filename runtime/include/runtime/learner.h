@@ -72,7 +72,6 @@ class Learner {
   bool Adopt(const Pattern& pattern);
   bool Judge();
   bool BeingFitted() const;
-  void DropUnfitted();
   bool OnlyResembles() const;
   void Settle();
   bool Renew();
@@ -80,7 +79,8 @@ class Learner {
   void LookAtMemory(PlanChooser::Clock::time_point now);
   void FollowChoice();
   void TellOfKept();
-  void GiveUpKept();
+  void GiveUpKept(const std::string& reason);
+  static constexpr char kNobodyKnows[] = "no kept plan knows what the program does";
   void WithdrawKept();
   void Keep(const Pattern& pattern);
   bool Dissolving(const Pattern& pattern, const planner::Plan& outline) const;

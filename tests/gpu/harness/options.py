@@ -2,8 +2,10 @@
 
 import json
 import os
+import sys
+import time
 
-from . import allocators
+from . import allocators, device
 
 
 def add(parser, out, names=allocators.ALL, steps=40, warmup=8, timeout=120, of="one run"):
@@ -30,6 +32,26 @@ def lacks_library(arguments):
     if not any(name in allocators.STALLOC for name in arguments.allocators) or os.path.exists(arguments.lib or ""):
         return None
     return "--lib must name libstalloc.so for the stalloc runs"
+
+
+def about(program):
+    """What a results.json says of the call that makes it."""
+    command = f"python3 tests/gpu/{program} " + " ".join(sys.argv[1:])
+    return {"command": command, "machine": device.describe(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
+
+
+def contents(paths):
+    """What earlier calls have left in their results.json."""
+    found = []
+    for path in paths:
+        with open(path) as file:
+            found.append(json.load(file))
+    return found
+
+
+def all_good(results):
+    """Whether every run finished, with the default's bits."""
+    return all(r["exit"] == 0 and r["compared"].get("same_bits", True) for r in results)
 
 
 def record(path):
