@@ -24,6 +24,7 @@ DeviceMemory::DeviceMemory(const DriverApi& driver, CUdevice device, int ordinal
       ordinal_(ordinal),
       policy_(policy),
       pages_(driver, device, policy.peers),
+      budget_(policy.growth),
       blocks_(1 << 14) {}
 
 DeviceMemory::~DeviceMemory() = default;
@@ -144,7 +145,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
       if (!TakeBest(asked.granules, asked.who.effective, frugal, &claim)) continue;
       if (!claim.needs_driver) return PublishClaim(asked, claim, false);
     }
-    const CUresult result = Carry(&claim, asked.who);
+    const CUresult result = CarryWithinBudget(&claim, asked.who);
     std::lock_guard lock(mutex_);
     if (result == CUDA_SUCCESS) return PublishClaim(asked, claim, false);
     UndoClaim(claim, asked.who.effective);

@@ -2,6 +2,7 @@
 // Nothing here holds the lock over a driver call; each step takes what it needs under the lock, acts, and publishes the
 // outcome under it.
 #include <algorithm>
+#include <chrono>
 
 #include "runtime/capture.h"
 #include "runtime/device_memory.h"
@@ -14,6 +15,9 @@ namespace {
 // than there is, and mapping page by page until it fails would take seconds.
 constexpr PageNumber kAskBeforePages = 512;
 
+// More is held to map less only if this share of the device stays free for whoever else asks.
+constexpr std::size_t kLeftShare = 8;
+
 }  // namespace
 
 CUresult DeviceMemory::Carry(Claim* claim, const Who& who) {
@@ -24,6 +28,39 @@ CUresult DeviceMemory::Carry(Claim* claim, const Who& who) {
   if (claim->where.kind == Found::Kind::kExchange)
     if (CUresult result = CarryExchange(claim); result != CUDA_SUCCESS) return result;
   return claim->waits.empty() ? CUDA_SUCCESS : CarryWaits(claim, who);
+}
+
+std::uint64_t DeviceMemory::NowNs() const {
+  if (policy_.clock_ns) return policy_.clock_ns();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+// Carry for a request that found no room, with the time that stitching takes put down (see MappingBudget).
+CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
+  const bool stitched = claim->where.kind == Found::Kind::kPages || claim->where.kind == Found::Kind::kExchange;
+  if (!stitched || !budget_.automatic()) return Carry(claim, who);
+  const std::uint64_t begun_ns = NowNs();
+  const CUresult result = Carry(claim, who);
+  const std::uint64_t now_ns = NowNs();
+  std::uint64_t held_bytes = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (!budget_.Spent(now_ns - begun_ns, {.now_ns = now_ns,
+                                           .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
+                                           .peak_live_bytes = counters_.peak_live_bytes}))
+      return result;
+    held_bytes = counters_.reserved_bytes;
+  }
+  std::size_t free_bytes = 0;
+  std::size_t device_bytes = 0;
+  const bool known = driver_.cuMemGetInfo(&free_bytes, &device_bytes) == CUDA_SUCCESS;
+  const auto more_bytes =
+      static_cast<std::uint64_t>((MappingBudget::kMostGrowth - 1.0) * static_cast<double>(held_bytes));
+  const bool ample = known && free_bytes >= more_bytes + device_bytes / kLeftShare;
+  std::lock_guard lock(mutex_);
+  budget_.Exceed(ample);
+  return result;
 }
 
 CUresult DeviceMemory::CarryNewPages(Claim* claim) {

@@ -257,15 +257,21 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   const std::uint64_t live =
       std::max(counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes, counters_.peak_live_bytes);
   const std::uint64_t reserved = counters_.reserved_bytes + std::uint64_t{grown.new_pages} * kPageBytes;
-  const bool cheap = grown && static_cast<double>(reserved) <= static_cast<double>(live) * policy_.growth + kPageBytes;
+  const bool cheap =
+      grown && static_cast<double>(reserved) <= static_cast<double>(live) * budget_.growth() + kPageBytes;
   // A small block must not settle where the program's next weights will lie: a page of its own costs less than that.
   const bool apart = !large && from != 0 && plan_->persistent_left.load(std::memory_order_relaxed) != 0;
   if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
   if (take(search_->Contiguous(granules, stream, Waits::kNo))) return true;
+  if (budget_.waits_first() && MayWait()) {
+    if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
+    if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
+  }
   if (large && take(search_->Exchange(granules, stream, Waits::kNo, 0, from))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
-  // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
+  // Other streams' memory, behind a wait: only now, when the alternative is to hold more, as long as mapping stays
+  // within its budget.
   if (MayWait()) {
     if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;

@@ -195,6 +195,8 @@ void DeviceMemory::NoteRefused(std::uint64_t bytes) noexcept {
   std::uint64_t known = refused_bytes_.load(std::memory_order_relaxed);
   while (known < bytes && !refused_bytes_.compare_exchange_weak(known, bytes, std::memory_order_relaxed)) {
   }
+  std::lock_guard lock(mutex_);
+  budget_.MemoryIsShort();
 }
 
 }  // namespace stalloc::runtime

@@ -40,7 +40,7 @@ bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
 
 std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, const Settings& settings, CUdevice device,
                                                    CUcontext context, const PeerAccess& peers, std::string* refusal,
-                                                   std::optional<std::uint64_t> configuration) {
+                                                   const Recorded* recorded) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   if (driver.cuMemGetInfo(&free_bytes, &total_bytes) != CUDA_SUCCESS) return nullptr;
@@ -51,7 +51,8 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   service->name_ = DeviceName(driver, device);
 
   MemoryPolicy policy;
-  policy.growth = settings.growth;
+  policy.growth = settings.growth.fixed;
+  if (recorded != nullptr) policy.clock_ns = recorded->clock_ns;
   policy.peers = &peers;
   if (const auto limit = settings.memory_limit.BytesOn(total_bytes)) {
     policy.limit_bytes = *limit;
@@ -68,7 +69,7 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   options.device_name = service->name_;
   options.rank = ThisProcess().rank;
   if (settings.planning) {
-    options.configuration = configuration ? *configuration : ProgramConfiguration();
+    options.configuration = recorded != nullptr ? recorded->configuration : ProgramConfiguration();
     options.shelf = ShelfOf(settings, options.program, service->name_, static_cast<int>(device));
   }
   service->learner_ = std::make_unique<Learner>(*service->memory_, std::move(options));

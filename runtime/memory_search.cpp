@@ -158,7 +158,7 @@ std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits,
     if (run.end % kPageGranules != 0) parts->starts.push_back({last, run.end - last * kPageGranules});
   });
   std::sort(rooms.begin(), rooms.end(),
-            [](const Room& a, const Room& b) { return a.count != b.count ? a.count < b.count : a.first < b.first; });
+            [](const Room& a, const Room& b) { return a.count != b.count ? a.count > b.count : a.first < b.first; });
   std::vector<PageNumber> pages;
   for (const Room& room : rooms)
     for (PageNumber p = room.first; p < room.first + room.count && pages.size() < at_most; ++p) pages.push_back(p);

@@ -66,6 +66,9 @@ std::string AllWords() {
   return all;
 }
 
+constexpr double kLeastGrowth = 1.0;
+constexpr double kMostGrowth = 4.0;
+
 // The whole of `text` as a number; from_chars, unlike strtod, does not depend on the program's locale.
 template <typename Number>
 bool ParseNumber(std::string_view text, Number* value) {
@@ -119,6 +122,14 @@ bool ParseSetting(std::string_view text, double* value) {
   double number = 0.0;
   if (!ParseNumber(text, &number) || !std::isfinite(number)) return false;
   *value = number;
+  return true;
+}
+
+bool ParseSetting(std::string_view text, Growth* value) {
+  if (SameWord(text, "auto")) return *value = Growth{}, true;
+  double number = 0.0;
+  if (!ParseSetting(text, &number) || !(number >= kLeastGrowth && number <= kMostGrowth)) return false;
+  value->fixed = number;
   return true;
 }
 
@@ -182,6 +193,8 @@ std::string FormatSetting(double value) {
   return text;
 }
 
+std::string FormatSetting(const Growth& value) { return value.fixed ? FormatSetting(*value.fixed) : "auto"; }
+
 std::string FormatSetting(const PathPattern& value) { return value.text; }
 
 std::string FormatSetting(const MemoryLimit& value) {
@@ -208,6 +221,9 @@ std::string FormatSetting(Ipc value) { return WordOf(value); }
 std::string FormatSetting(Serve value) { return WordOf(value); }
 
 std::string SettingForm(bool) { return "0|1"; }
+std::string SettingForm(const Growth&) {
+  return "auto|" + FormatSetting(kLeastGrowth) + ".." + FormatSetting(kMostGrowth);
+}
 std::string SettingForm(const PathPattern&) { return "FILE"; }
 std::string SettingForm(const MemoryLimit&) { return "SIZE|PERCENT%"; }
 std::string SettingForm(const PlanCache&) { return "on|off|DIRECTORY"; }

@@ -13,6 +13,7 @@ namespace stalloc::runtime {
 bool ParseSetting(std::string_view text, bool* value);
 bool ParseSetting(std::string_view text, int* value);
 bool ParseSetting(std::string_view text, double* value);
+bool ParseSetting(std::string_view text, Growth* value);
 bool ParseSetting(std::string_view text, PathPattern* value);
 bool ParseSetting(std::string_view text, MemoryLimit* value);
 bool ParseSetting(std::string_view text, PlanCache* value);
@@ -26,6 +27,7 @@ bool ParseSetting(std::string_view text, Serve* value);
 std::string FormatSetting(bool value);
 std::string FormatSetting(int value);
 std::string FormatSetting(double value);
+std::string FormatSetting(const Growth& value);
 std::string FormatSetting(const PathPattern& value);
 std::string FormatSetting(const MemoryLimit& value);
 std::string FormatSetting(const PlanCache& value);
@@ -37,6 +39,7 @@ std::string FormatSetting(Serve value);
 
 // What may stand behind the '='. The argument only selects the type.
 std::string SettingForm(bool);
+std::string SettingForm(const Growth&);
 std::string SettingForm(const PathPattern&);
 std::string SettingForm(const MemoryLimit&);
 std::string SettingForm(const PlanCache&);

@@ -34,6 +34,10 @@ std::uint64_t ConfigurationOf(const planner::Trace& trace) {
   return XXH3_64bits(sizes.data(), sizes.size() * sizeof(planner::Bytes)) | 1;
 }
 
+bool HasTimes(const planner::Trace& trace) {
+  return !trace.events.empty() && trace.events.back().time_ns != trace.events.front().time_ns;
+}
+
 using planner::TraceEvent;
 using runtime::DeviceMemory;
 
@@ -82,13 +86,16 @@ class Replay {
   Replay(const planner::Trace& trace, const StallocReplayOptions& options, const std::string& plan_path)
       : trace_(trace), look_every_(options.look_every), device_(options.device_memory_bytes) {
     runtime::Settings settings;
-    settings.growth = options.growth;
+    settings.growth.fixed = options.growth;
+    if (!options.growth && !HasTimes(trace)) settings.growth.fixed = 1.0;
     settings.planning = options.planning;
     settings.plan.text = plan_path;
     settings.plan_cache.enabled = false;
     std::string refusal;
+    const runtime::DeviceService::Recorded recorded{.configuration = ConfigurationOf(trace_),
+                                                    .clock_ns = [this] { return NowNs(); }};
     service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_,
-                                            &refusal, ConfigurationOf(trace_));
+                                            &refusal, &recorded);
     if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal);
   }
 
@@ -101,6 +108,7 @@ class Replay {
     for (std::size_t k = 0; k < trace_.events.size(); ++k) {
       for (; order != trace_.order.end() && order->before <= k; ++order) FollowOrder(order->event);
       const TraceEvent& event = trace_.events[k];
+      event_ns_ = event.time_ns;
       event.op == TraceEvent::Op::kAllocate ? Allocate(event) : Free(event);
       if (k % look_every_ == 0) service_->learner().Step();
       const runtime::MemoryCounters now = memory.Counters();
@@ -130,6 +138,9 @@ class Replay {
     CUdeviceptr address = 0;
     std::uint64_t size_bytes = 0;
   };
+
+  // The program's clock: when it did what it does now, and what the calls that were made for it would have taken.
+  std::uint64_t NowNs() const { return event_ns_ + simcudaVirtualTimeNs(); }
 
   std::optional<DeviceMemory::Order> OrderOf(const TraceEvent& event) {
     if ((event.flags & TraceEvent::kHasStream) == 0) return std::nullopt;
@@ -179,6 +190,7 @@ class Replay {
   std::unique_ptr<runtime::DeviceService> service_;
   std::unordered_map<std::uint64_t, Block> live_;
   std::unordered_map<std::uint64_t, CUevent> events_;
+  std::uint64_t event_ns_ = 0;
 };
 
 }  // namespace

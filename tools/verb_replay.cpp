@@ -104,7 +104,8 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
       ->type_name("N");
   verb->add_option("--plan", options->stalloc.plan_path, "As STALLOC_PLAN: start from this plan and keep it there")
       ->type_name("FILE");
-  verb->add_option("--growth", options->stalloc.growth, "As STALLOC_GROWTH")
+  verb->add_option("--growth", options->stalloc.growth,
+                   "As STALLOC_GROWTH (default auto, by the trace's times; 1 where it has none)")
       ->check(CLI::Range(1.0, 4.0).description(""))
       ->type_name("X");
   verb->add_flag("!--no-planning", options->stalloc.planning, "Serve every request online");

@@ -76,10 +76,16 @@ TEST(Settings, EachTypeIsRead) {
   EXPECT_FALSE(loaded.settings.summary);
   EXPECT_EQ(loaded.settings.trace.text, "/t/%p.trace");
   EXPECT_EQ(loaded.settings.log, LogLevel::kDebug);
-  EXPECT_DOUBLE_EQ(loaded.settings.growth, 1.01);
+  EXPECT_EQ(loaded.settings.growth, Growth{1.01});
   EXPECT_EQ(loaded.settings.stack_depth, 7);
   EXPECT_EQ(loaded.settings.ipc, Ipc::kOn);
   EXPECT_EQ(loaded.settings.serve, Serve::kAsync);
+}
+
+TEST(Settings, GrowthIsANumberOrAutomatic) {
+  EXPECT_EQ(Load({"STALLOC_GROWTH=auto"}).settings.growth, Growth{});
+  EXPECT_EQ(Load({"STALLOC_GROWTH=4"}).settings.growth, Growth{4.0});
+  EXPECT_EQ(Load({}).settings.growth, Growth{});
 }
 
 TEST(Settings, MemoryLimits) {

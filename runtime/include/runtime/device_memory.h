@@ -22,6 +22,7 @@
 #include "runtime/flat_map.h"
 #include "runtime/free_space.h"
 #include "runtime/iteration_log.h"
+#include "runtime/mapping_budget.h"
 #include "runtime/match_trust.h"
 #include "runtime/memory_figures.h"
 #include "runtime/memory_search.h"
@@ -38,10 +39,11 @@ namespace stalloc::runtime {
 // How far memory may grow, and how.
 struct MemoryPolicy {
   // The pool may grow contiguously up to this multiple of the peak of live bytes before a request is stitched from free
-  // pages instead: growth maps less, stitching holds less.
-  double growth = 1.0;
+  // pages instead: growth maps less, stitching holds less. nullopt: by the time that stitching takes (MappingBudget).
+  std::optional<double> growth = 1.0;
   std::uint64_t limit_bytes = ~std::uint64_t{0};  // physical memory held
   const PeerAccess* peers = nullptr;              // who else may access it; outlives the memory
+  std::function<std::uint64_t()> clock_ns{};      // monotonic, asked without the lock; empty: the process's own
 };
 
 class DeviceMemory {
@@ -365,6 +367,8 @@ class DeviceMemory {
   Allocation AllocateByClaim(const Asked& asked, const Proposal& proposal, std::unique_lock<ShortLock> lock,
                              ContextOnDemand* context);
   Allocation AllocateSlowly(const Asked& asked);
+  CUresult CarryWithinBudget(Claim* claim, const Who& who);
+  std::uint64_t NowNs() const;
   CUresult Defer(CUdeviceptr address, const Block& block);
   CUresult FreeWhenIdle(CUdeviceptr address, const Block& block);
   CUresult Carry(Claim* claim, const Who& who);
@@ -398,6 +402,7 @@ class DeviceMemory {
   std::unique_ptr<ViewTable> views_;
   StreamTable streams_;
   std::unique_ptr<MemorySearch> search_;
+  MappingBudget budget_;
   FlatMap<Block> blocks_;
   MemoryCounters counters_;
   std::uint64_t next_number_ = 1;

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,12 +18,18 @@ namespace stalloc::runtime {
 
 class DeviceService {
  public:
+  // What a recording says of itself that a process would be asked.
+  struct Recorded {
+    std::uint64_t configuration = 0;          // see ProgramConfiguration
+    std::function<std::uint64_t()> clock_ns;  // see MemoryPolicy
+  };
+
   // Makes the service of `device`, whose `context` is current. Returns nothing where the device cannot be served, with
   // the reason in `refusal`, or where the context cannot be used, without one. `peers` outlives the service. Starts
-  // from the kept plan if there is one that fits. `configuration`: ProgramConfiguration's, unless it is given.
+  // from the kept plan if there is one that fits. `recorded`: for a recording in place of the process.
   static std::unique_ptr<DeviceService> Make(const DriverApi& driver, const Settings& settings, CUdevice device,
                                              CUcontext context, const PeerAccess& peers, std::string* refusal,
-                                             std::optional<std::uint64_t> configuration = {});
+                                             const Recorded* recorded = nullptr);
 
   DeviceMemory& memory() { return *memory_; }
   const DeviceMemory& memory() const { return *memory_; }

@@ -43,7 +43,7 @@ class MemorySearch {
   // A kept view whose first pages are all free, from where its blocks begin.
   Found KeptView(Granule granules, StreamIndex stream, Waits waits) const;
 
-  // Pages from all over the base range for a new view: wholly free ones out of the smallest rooms first, then at most
+  // Pages from all over the base range for a new view: wholly free ones out of the largest rooms first, then at most
   // `max_new_pages` that do not exist yet, at or behind granule `from`. Only for requests of more than one page.
   Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
 
@@ -76,8 +76,9 @@ class MemorySearch {
     std::vector<Part> ends;
   };
 
-  // Whole free pages that a request may use, out of the smallest rooms first: the large ones stay whole for requests
-  // that need no mapping. Sorted by room size, then address; `absent` receives pages that do not exist and lie at
+  // Whole free pages that a request may use, out of the largest rooms first: best fit takes the smallest ones for the
+  // requests that come in between, so that what the largest were stitched to is still free when it is wanted again.
+  // Sorted by falling room size, then address; `absent` receives pages that do not exist and lie at
   // or behind granule `absent_from`, by address; `parts` pages there that are free in part.
   std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most, Granule absent_from,
                                     std::vector<PageNumber>* absent, PartPages* parts = nullptr) const;

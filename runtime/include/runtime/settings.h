@@ -51,6 +51,13 @@ struct ByteSize {
   friend bool operator==(const ByteSize&, const ByteSize&) = default;
 };
 
+// A multiple of the peak of live bytes, or as the time that mapping takes demands.
+struct Growth {
+  std::optional<double> fixed;  // in [1, 4]
+
+  friend bool operator==(const Growth&, const Growth&) = default;
+};
+
 enum class StatsSignal : std::uint8_t { kOff, kUser1, kUser2 };
 enum class Ipc : std::uint8_t { kAuto, kOff, kOn };
 enum class Serve : std::uint8_t { kAuto, kAsync, kAll };

@@ -33,7 +33,9 @@ struct ReplayResult {
 
 struct StallocReplayOptions {
   unsigned runs = 1;
-  double growth = 1.0;   // STALLOC_GROWTH
+  // STALLOC_GROWTH. nullopt, auto: by the times in the trace and what mapping costs on a real device; as 1 where the
+  // trace has no times.
+  std::optional<double> growth;
   bool planning = true;  // STALLOC_PLANNING
   // Requests and frees between two looks of the learner. Its thread looks every 10 ms, in which a training step makes
   // some hundreds or thousands of them; when a plan comes depends on it.
