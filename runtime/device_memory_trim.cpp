@@ -181,14 +181,14 @@ std::uint64_t DeviceMemory::ReleaseUnplanned() {
   return GiveBackIdle(0, Spare::kPlanned);
 }
 
-std::optional<DeviceMemory::Room> DeviceMemory::TakeRoom() {
+std::optional<MemoryPressure> DeviceMemory::TakePressure() {
   RelaxedCapture relaxed(driver_);
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
   if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return std::nullopt;
   const std::uint64_t refused_bytes = refused_bytes_.exchange(0, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
-  return Room{counters_.reserved_bytes, free_bytes, device_bytes, policy_.limit_bytes, refused_bytes};
+  return MemoryPressure{counters_.reserved_bytes, free_bytes, device_bytes, policy_.limit_bytes, refused_bytes};
 }
 
 void DeviceMemory::NoteRefused(std::uint64_t bytes) noexcept {

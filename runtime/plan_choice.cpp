@@ -72,13 +72,13 @@ std::uint64_t OtherPages(const planner::PlanMerits& in_force, std::uint64_t hole
   return held - std::min(held, in_force.pages - hole_pages);
 }
 
-std::uint64_t MayHoldBytes(const DeviceMemory::Room& room) {
-  return std::min(room.limit_bytes, room.held_bytes + room.free_bytes);
+std::uint64_t MayHoldBytes(const MemoryPressure& pressure) {
+  return std::min(pressure.limit_bytes, pressure.held_bytes + pressure.free_bytes);
 }
 
 std::uint64_t Less(std::uint64_t from, std::uint64_t by) { return from - std::min(from, by); }
 
-// What `room` leaves to a plan, in pages as a choice counts them.
+// What `pressure` leaves to a plan, in pages as a choice counts them.
 std::uint64_t PagesForPlan(std::uint64_t available_bytes, std::uint64_t other_pages, std::uint64_t hole_pages) {
   return Less(available_bytes / kPageBytes, other_pages) + hole_pages;
 }
@@ -105,14 +105,14 @@ std::size_t SlotsOn(const planner::Problem& problem, const std::vector<planner::
 
 }  // namespace
 
-std::uint64_t AvailableBytes(const DeviceMemory::Room& room) {
-  return std::min(Less(MayHoldBytes(room), room.refused_bytes),
-                  Less(room.held_bytes + room.free_bytes, room.device_bytes / kLeftShare));
+std::uint64_t AvailableBytes(const MemoryPressure& pressure) {
+  return std::min(Less(MayHoldBytes(pressure), pressure.refused_bytes),
+                  Less(pressure.held_bytes + pressure.free_bytes, pressure.device_bytes / kLeftShare));
 }
 
 std::optional<std::size_t> SmallerChoice(const planner::PlanFront& front, std::size_t in_force,
-                                         std::uint64_t hole_pages, const DeviceMemory::Room& room) {
-  if (AvailableBytes(room) >= room.held_bytes || in_force >= front.choices.size()) return std::nullopt;
+                                         std::uint64_t hole_pages, const MemoryPressure& pressure) {
+  if (AvailableBytes(pressure) >= pressure.held_bytes || in_force >= front.choices.size()) return std::nullopt;
   const planner::PlanMerits& now = front.choices[in_force].merits;
   planner::PlanFront worthwhile;  // their merits alone
   std::vector<std::size_t> which;
@@ -121,13 +121,13 @@ std::optional<std::size_t> SmallerChoice(const planner::PlanFront& front, std::s
     worthwhile.choices.push_back({front.choices[i].merits, {}, {}});
     which.push_back(i);
   }
-  const std::uint64_t others = OtherPages(now, hole_pages, room.held_bytes);
+  const std::uint64_t others = OtherPages(now, hole_pages, pressure.held_bytes);
   const planner::PlanChoice* choice =
-      planner::ChooseByPressure(worthwhile, PagesForPlan(AvailableBytes(room), others, hole_pages));
+      planner::ChooseByPressure(worthwhile, PagesForPlan(AvailableBytes(pressure), others, hole_pages));
   if (choice == nullptr) return std::nullopt;
   // What was refused and cannot be had by any plan (a probe for all there is) is no reason to move.
-  const bool driver_short = room.free_bytes < room.device_bytes / kLeftShare;
-  const std::uint64_t with_due = Less(MayHoldBytes(room), room.refused_bytes);
+  const bool driver_short = pressure.free_bytes < pressure.device_bytes / kLeftShare;
+  const std::uint64_t with_due = Less(MayHoldBytes(pressure), pressure.refused_bytes);
   if (!driver_short && choice->merits.pages > PagesForPlan(with_due, others, hole_pages)) return std::nullopt;
   return which[static_cast<std::size_t>(choice - worthwhile.choices.data())];
 }
@@ -182,26 +182,26 @@ std::optional<std::string> PlanChooser::Look(Clock::time_point now) {
   if (now - last_look_ < (memory_.refused() ? Clock::duration(kLookAtMostEvery) : Clock::duration(kLookEvery)))
     return std::nullopt;
   last_look_ = now;
-  std::optional<DeviceMemory::Room> room = memory_.TakeRoom();
-  if (!room) return std::nullopt;
+  std::optional<MemoryPressure> pressure = memory_.TakePressure();
+  if (!pressure) return std::nullopt;
   if (now >= owed_until_) owed_bytes_ = 0;
-  if (room->refused_bytes != 0) {
-    owed_bytes_ = std::max(owed_bytes_, room->refused_bytes);
+  if (pressure->refused_bytes != 0) {
+    owed_bytes_ = std::max(owed_bytes_, pressure->refused_bytes);
     owed_until_ = now + kOwedFor;
   }
-  room->refused_bytes = owed_bytes_;
+  pressure->refused_bytes = owed_bytes_;
 
-  if (AvailableBytes(*room) < room->held_bytes) {
+  if (AvailableBytes(*pressure) < pressure->held_bytes) {
     ample_since_.reset();
-    GiveBack(&*room, now);
+    GiveBack(&*pressure, now);
     if (memory_.awaiting_iteration() || now < shed_until_) return std::nullopt;
-    const auto choice = SmallerChoice(front_, in_force_, task_ ? task_->hole_pages : 0, *room);
+    const auto choice = SmallerChoice(front_, in_force_, task_ ? task_->hole_pages : 0, *pressure);
     return choice ? PutInForce(*choice, now) : std::nullopt;
   }
   give_back_pause_ = {};
   if (!ample_since_) ample_since_ = now;
   if (in_force_ == 0 || now - *ample_since_ < patience_ || memory_.awaiting_iteration()) return std::nullopt;
-  const auto choice = FewerWaits(*room);
+  const auto choice = FewerWaits(*pressure);
   if (!choice) return std::nullopt;
   patience_ *= 2;
   return PutInForce(*choice, now);
@@ -209,7 +209,7 @@ std::optional<std::string> PlanChooser::Look(Clock::time_point now) {
 
 // Pages that the plan in force does not touch. Whoever needs some of them gets them again, so that this is done less
 // and less often while memory stays short.
-void PlanChooser::GiveBack(DeviceMemory::Room* room, Clock::time_point now) {
+void PlanChooser::GiveBack(MemoryPressure* pressure, Clock::time_point now) {
   if (give_back_pause_ == Clock::duration{}) {
     give_back_pause_ = kFirstPause;
     next_give_back_ = now;
@@ -218,8 +218,8 @@ void PlanChooser::GiveBack(DeviceMemory::Room* room, Clock::time_point now) {
   next_give_back_ = now + give_back_pause_;
   give_back_pause_ = std::min<Clock::duration>(2 * give_back_pause_, kLongestPause);
   const std::uint64_t bytes = memory_.ReleaseUnplanned();
-  room->held_bytes -= std::min(bytes, room->held_bytes);
-  room->free_bytes += bytes;
+  pressure->held_bytes -= std::min(bytes, pressure->held_bytes);
+  pressure->free_bytes += bytes;
 }
 
 // The pages that the plan before has left idle, as its last blocks end.
@@ -232,10 +232,10 @@ void PlanChooser::Shed(Clock::time_point now) {
 }
 
 // A plan that makes streams wait less, for which there is room to spare.
-std::optional<std::size_t> PlanChooser::FewerWaits(const DeviceMemory::Room& room) const {
+std::optional<std::size_t> PlanChooser::FewerWaits(const MemoryPressure& pressure) const {
   const planner::PlanMerits& now = front_.choices[in_force_].merits;
-  const std::uint64_t others = OtherPages(now, task_->hole_pages, room.held_bytes);
-  const std::uint64_t pages = PagesForPlan(AvailableBytes(room), others, task_->hole_pages);
+  const std::uint64_t others = OtherPages(now, task_->hole_pages, pressure.held_bytes);
+  const std::uint64_t pages = PagesForPlan(AvailableBytes(pressure), others, task_->hole_pages);
   const planner::PlanChoice* choice = planner::ChooseByPressure(front_, Less(pages, 4 * Noticeable(pages)));
   if (choice == nullptr || choice->merits.waits >= now.waits) return std::nullopt;
   return static_cast<std::size_t>(choice - front_.choices.data());

@@ -32,7 +32,7 @@ PlanFront Example() {
   return front;
 }
 
-DeviceMemory::Room RoomWith(std::uint64_t free_bytes, std::uint64_t refused_bytes = 0) {
+MemoryPressure PressureWith(std::uint64_t free_bytes, std::uint64_t refused_bytes = 0) {
   return {.held_bytes = 5000 * kPageBytes,
           .free_bytes = free_bytes,
           .device_bytes = 24 * kGiB,
@@ -41,16 +41,18 @@ DeviceMemory::Room RoomWith(std::uint64_t free_bytes, std::uint64_t refused_byte
 }
 
 TEST(SmallerChoice, StaysWhileMemoryIsAmple) {
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, RoomWith(8 * kGiB)), std::nullopt);
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, RoomWith(24 * kGiB / 64)), std::nullopt) << "just as much as is left alone";
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, RoomWith(8 * kGiB, kGiB)), std::nullopt) << "it was refused, and is there";
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, PressureWith(8 * kGiB)), std::nullopt);
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, PressureWith(24 * kGiB / 64)), std::nullopt)
+      << "just as much as is left alone";
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, PressureWith(8 * kGiB, kGiB)), std::nullopt)
+      << "it was refused, and is there";
 }
 
 TEST(SmallerChoice, TakesWhatMapsLeastOfWhatIsSmallEnough) {
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, RoomWith(kGiB, kGiB + 400 * kPageBytes)), 2u);
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, RoomWith(kGiB, kGiB + 600 * kPageBytes)), 1u);
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, RoomWith(0)), 2u) << "a 64th is 192 pages";
-  DeviceMemory::Room limited = RoomWith(8 * kGiB, 700 * kPageBytes);
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, PressureWith(kGiB, kGiB + 400 * kPageBytes)), 2u);
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, PressureWith(kGiB, kGiB + 600 * kPageBytes)), 1u);
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, PressureWith(0)), 2u) << "a 64th is 192 pages";
+  MemoryPressure limited = PressureWith(8 * kGiB, 700 * kPageBytes);
   limited.limit_bytes = 5100 * kPageBytes;
   EXPECT_EQ(SmallerChoice(Example(), 0, 0, limited), 1u);
 }
@@ -59,24 +61,24 @@ TEST(SmallerChoice, TakesWhatMapsLeastOfWhatIsSmallEnough) {
 TEST(SmallerChoice, MovesForNothingThatIsNotWorthIt) {
   PlanFront front = Example();
   front.choices = {front.choices[0], front.choices[3], front.choices[4]};
-  EXPECT_EQ(SmallerChoice(front, 0, 0, RoomWith(0)), std::nullopt);
-  EXPECT_EQ(SmallerChoice(Example(), 1, 0, RoomWith(0)), std::nullopt) << "the smallest that there is";
-  EXPECT_EQ(SmallerChoice(PlanFront{}, 0, 0, RoomWith(0)), std::nullopt);
+  EXPECT_EQ(SmallerChoice(front, 0, 0, PressureWith(0)), std::nullopt);
+  EXPECT_EQ(SmallerChoice(Example(), 1, 0, PressureWith(0)), std::nullopt) << "the smallest that there is";
+  EXPECT_EQ(SmallerChoice(PlanFront{}, 0, 0, PressureWith(0)), std::nullopt);
 }
 
 // cuDNN asks for all there is, and for less when it is refused.
 TEST(SmallerChoice, DoesNotMoveForWhatNoPlanCanGive) {
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, RoomWith(kGiB, 20 * kGiB)), std::nullopt);
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, PressureWith(kGiB, 20 * kGiB)), std::nullopt);
 }
 
 // Pages of blocks that the plan does not know, and pages that do not exist, are nobody's to plan with.
 TEST(SmallerChoice, LeavesOthersTheirPages) {
-  DeviceMemory::Room room = RoomWith(kGiB, kGiB + 400 * kPageBytes);
-  room.held_bytes += 300 * kPageBytes;
-  EXPECT_EQ(SmallerChoice(Example(), 0, 0, room), 2u);
+  MemoryPressure pressure = PressureWith(kGiB, kGiB + 400 * kPageBytes);
+  pressure.held_bytes += 300 * kPageBytes;
+  EXPECT_EQ(SmallerChoice(Example(), 0, 0, pressure), 2u);
   PlanFront front = Example();
   for (PlanChoice& choice : front.choices) choice.merits.pages += 70;
-  EXPECT_EQ(SmallerChoice(front, 0, 70, room), 2u);
+  EXPECT_EQ(SmallerChoice(front, 0, 70, pressure), 2u);
 }
 
 class PlanByPressure : public ModelTest {};

@@ -125,16 +125,9 @@ class DeviceMemory {
   // but nothing while the program still makes what it will keep. Returns the bytes given back.
   std::uint64_t ReleaseUnplanned();
 
-  // --- How short memory is, for whoever chooses the plan ------------------------------------------------------------
-  struct Room {
-    std::uint64_t held_bytes = 0;     // by this memory
-    std::uint64_t free_bytes = 0;     // the driver's
-    std::uint64_t device_bytes = 0;   // all of the device's
-    std::uint64_t limit_bytes = 0;    // that may be held
-    std::uint64_t refused_bytes = 0;  // the most that somebody was refused at once since the last call; 0: nobody was
-  };
-  // nullopt: the driver does not say. Asks the driver, so not too often.
-  std::optional<Room> TakeRoom();
+  // How short memory is, for whoever chooses the plan. nullopt: the driver does not say. Asks the driver, so not too
+  // often.
+  std::optional<MemoryPressure> TakePressure();
   // Somebody on this device was refused so much, by the driver or by the limit.
   void NoteRefused(std::uint64_t bytes) noexcept;
   bool refused() const noexcept { return refused_bytes_.load(std::memory_order_relaxed) != 0; }

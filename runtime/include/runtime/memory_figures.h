@@ -46,6 +46,15 @@ struct IdleMemory {
   std::uint64_t view_bytes = 0;       // whole pages that a view maps in which a block lives: they cannot be given back
 };
 
+// How short a device's memory is.
+struct MemoryPressure {
+  std::uint64_t held_bytes = 0;     // by this memory
+  std::uint64_t free_bytes = 0;     // the driver's
+  std::uint64_t device_bytes = 0;   // all of the device's
+  std::uint64_t limit_bytes = 0;    // that may be held
+  std::uint64_t refused_bytes = 0;  // the most that somebody was refused at once since it was last asked; 0: nobody was
+};
+
 // Everything about a device's memory at one moment.
 struct MemorySnapshot {
   MemoryCounters counters;

@@ -38,10 +38,10 @@ namespace stalloc::runtime {
 // The choice of `front` to take in place of front.choices[in_force] so that memory is no longer short, or less so;
 // nullopt: none helps, or memory is not short. `hole_pages` of the pages that a choice counts do not exist. Pure.
 std::optional<std::size_t> SmallerChoice(const planner::PlanFront& front, std::size_t in_force,
-                                         std::uint64_t hole_pages, const DeviceMemory::Room& room);
+                                         std::uint64_t hole_pages, const MemoryPressure& pressure);
 
-// What may be held while everybody has their due, room.refused_bytes for one; less than is held: memory is short.
-std::uint64_t AvailableBytes(const DeviceMemory::Room& room);
+// What may be held while everybody has their due, pressure.refused_bytes for one; less than is held: memory is short.
+std::uint64_t AvailableBytes(const MemoryPressure& pressure);
 
 class PlanChooser {
  public:
@@ -70,8 +70,8 @@ class PlanChooser {
  private:
   void Receive(planner::PlanFront found);
   void Shed(Clock::time_point now);
-  void GiveBack(DeviceMemory::Room* room, Clock::time_point now);
-  std::optional<std::size_t> FewerWaits(const DeviceMemory::Room& room) const;
+  void GiveBack(MemoryPressure* pressure, Clock::time_point now);
+  std::optional<std::size_t> FewerWaits(const MemoryPressure& pressure) const;
   std::optional<std::string> PutInForce(std::size_t choice, Clock::time_point now);
   std::vector<planner::FixedBlock> NewBlocks(std::uint64_t before) const;
   std::vector<SlotOrder> OrderOf(const std::vector<planner::Slot>& slots) const;
