@@ -37,6 +37,7 @@ CUresult DeviceMemory::Initialise() {
   space_ = std::make_unique<FreeSpace>(static_cast<Granule>(pages_.base_bytes() / kGranuleBytes));
   views_ = std::make_unique<ViewTable>(pages_.views_bytes());
   search_ = std::make_unique<MemorySearch>(*space_, *views_, streams_);
+  plans_.emplace(*space_, *views_, counters_, pages_.cost());
   return CUDA_SUCCESS;
 }
 
@@ -69,28 +70,31 @@ DeviceMemory::Who DeviceMemory::ResolveOther(StreamIndex stream) {
 DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const std::optional<Order>& order,
                                                 std::uint64_t call_site, ContextOnDemand* context, Owner owner) {
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
-  Asked asked{.size_bytes = size_bytes, .granules = GranulesOf(size_bytes), .call_site = call_site, .owner = owner};
+  const Granule granules = GranulesOf(size_bytes);
   std::unique_lock lock(mutex_);
-  asked.who = Resolve(order);
-  if (order && asked.who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
-  const Proposal proposal = FromPlan(&asked);
+  const Who who = Resolve(order);
+  if (order && who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
+  Asked asked{{size_bytes, granules, call_site}, who, owner, plans_->Ask(asked)};
+  const PlanFollower::Proposal& proposal = asked.proposal;
   if (proposal.place == nullptr && proposal.rooms.empty()) {
-    if (const std::optional<Run> run = FindExisting(asked.granules, asked.who.effective)) {
+    if (const std::optional<Run> run = FindExisting(granules, who.effective)) {
       space_->Claim(*run);
       return Publish(asked, AddressOf(*run), kNoView, false);
     }
   } else if (proposal.place != nullptr && proposal.place->kind == BlockPlace::Kind::kRun) {
-    const Run run{proposal.place->begin, proposal.place->begin + asked.granules};
-    if (TakeWhole(run, asked.who.effective)) return Publish(asked, AddressOf(run), kNoView, true);
+    const Run run{proposal.place->begin, proposal.place->begin + granules};
+    if (TakeWhole(run, who.effective)) return Publish(asked, AddressOf(run), kNoView, true);
   }
-  return AllocateByClaim(asked, proposal, std::move(lock), context);
+  return AllocateByClaim(asked, std::move(lock), context);
 }
 
 // What is not one run that is free at once. Begins under the lock of the attempt that found out.
-DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const Proposal& proposal,
-                                                       std::unique_lock<ShortLock> lock, ContextOnDemand* context) {
+DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique_lock<ShortLock> lock,
+                                                       ContextOnDemand* context) {
+  PlanFollower::Proposal& proposal = asked.proposal;
+  proposal.may_wait = proposal.may_wait && MayWait();
   Claim claim;
-  Refusal refusal = TakeProposed(proposal, asked, &claim);
+  Refusal refusal = TakeProposed(asked, &claim);
   if (refusal == Refusal::kOrder) {
     // Perhaps nobody has looked lately how far the other stream has come. Served elsewhere, the request would lie where
     // others are to.
@@ -98,7 +102,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const
     if (context != nullptr) context->Enter();
     RecordMarkers();
     lock.lock();
-    refusal = TakeProposed(proposal, asked, &claim);
+    refusal = TakeProposed(asked, &claim);
   }
   if (refusal == Refusal::kBudget && !proposal.is_slot) {
     // As much is held as the plan holds, but not in its places, and a block that is to stay would be in its way.
@@ -106,12 +110,12 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(const Asked& asked, const
     if (context != nullptr) context->Enter();
     if (SynchroniseAll()) GiveBackIdle(0, Spare::kPlanned);
     lock.lock();
-    refusal = TakeProposed(proposal, asked, &claim);
+    refusal = TakeProposed(asked, &claim);
   }
   const bool planned = proposal.place != nullptr && refusal == Refusal::kNone;
-  if (proposal.is_slot && !planned) ++counters_.slot_busy;
+  if (proposal.is_slot && !planned) plans_->NoteBusy();
   const bool stays = proposal.place != nullptr && !proposal.is_slot;
-  if (planned || (stays && TakeHighest(asked, &claim)) || TakeRoom(proposal, asked, &claim) ||
+  if (planned || (stays && TakeHighest(asked, &claim)) || TakeRoom(asked, &claim) ||
       TakeExisting(asked.granules, asked.who.effective, &claim)) {
     if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
     lock.unlock();
@@ -168,15 +172,16 @@ DeviceMemory::Allocation DeviceMemory::PublishClaim(const Asked& asked, const Cl
 }
 
 DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr address, ViewIndex view, bool planned) {
+  const PlanFollower::Proposal& proposal = asked.proposal;
   Block& block = blocks_.At(Key(address));
   block = {.size_bytes = asked.size_bytes,
            .number = next_number_++,
            .granules = asked.granules,
            .view = view,
            .planned = planned,
-           .waited_for = asked.waited_for,
+           .waited_for = proposal.waited_for,
            .owner = asked.owner,
-           .site = SiteTag(asked.call_site)};
+           .site = SiteTag(proposal.call_site)};
 
   MemoryCounters& c = counters_;
   c.live_bytes += asked.size_bytes;
@@ -184,11 +189,11 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   c.peak_live_bytes = std::max(c.peak_live_bytes, c.live_bytes);
   c.used_high_bytes = std::max(c.used_high_bytes, c.used_bytes);
   ++(planned ? c.planned_requests : c.online_requests);
-  if (asked.scaled >= 0 && !planned) [[unlikely]]
-    NoteServedOnline(asked, address, view);
+  if (proposal.scaled >= 0 && !planned) [[unlikely]]
+    plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, asked.call_site, 0);
+    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 

@@ -167,23 +167,23 @@ DeviceMemory::Refusal DeviceMemory::TakePlace(BlockPlace& place, Granule granule
   if (!in_order) return Refusal::kOrder;
   if (new_pages != 0) {
     const std::uint64_t used = counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes;
-    const std::uint64_t planned = plan_ ? plan_->budget_bytes : 0;
     const std::uint64_t budget =
-        std::min(std::max({planned, used, counters_.peak_live_bytes}) + kPageBytes, policy_.limit_bytes);
+        std::min(std::max({plans_->budget_bytes(), used, counters_.peak_live_bytes}) + kPageBytes, policy_.limit_bytes);
     if (counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes > budget) return Refusal::kBudget;
   }
   Take(std::move(found), granules, stream, claim);
   return Refusal::kNone;
 }
 
-DeviceMemory::Refusal DeviceMemory::TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim) {
+DeviceMemory::Refusal DeviceMemory::TakeProposed(const Asked& asked, Claim* claim) {
+  const PlanFollower::Proposal& proposal = asked.proposal;
   if (proposal.place == nullptr) return Refusal::kNone;
   const auto waits = proposal.may_wait ? MemorySearch::Waits::kYes : MemorySearch::Waits::kNo;
   return TakePlace(*proposal.place, asked.granules, asked.who.effective, waits, claim);
 }
 
 // Where a request that has no slot is in the way of none.
-bool DeviceMemory::TakeRoom(const Proposal& proposal, const Asked& asked, Claim* claim) {
+bool DeviceMemory::TakeRoom(const Asked& asked, Claim* claim) {
   const auto take = [&](Run room, MemorySearch::Waits waits) {
     Run run{};
     space_->VisitOverlapping(room, [&](Run piece, Fence fence) {
@@ -195,10 +195,10 @@ bool DeviceMemory::TakeRoom(const Proposal& proposal, const Asked& asked, Claim*
     Take({.kind = Found::Kind::kRun, .run = run}, asked.granules, asked.who.effective, claim);
     return true;
   };
-  for (const Run room : proposal.rooms)
+  for (const Run room : asked.proposal.rooms)
     if (take(room, MemorySearch::Waits::kNo)) return true;
-  if (!proposal.may_wait) return false;
-  for (const Run room : proposal.rooms)
+  if (!asked.proposal.may_wait) return false;
+  for (const Run room : asked.proposal.rooms)
     if (take(room, MemorySearch::Waits::kYes)) return true;
   return false;
 }
@@ -220,10 +220,10 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
 
 // Contiguous memory that exists and needs nothing from the driver.
 std::optional<Run> DeviceMemory::FindExisting(Granule granules, StreamIndex stream) const {
-  const Granule from = plan_ ? plan_->online_from : 0;
+  const Granule from = plans_->online_from();
   std::optional<Run> found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo, from);
   // While the program still makes what it will keep, the room below belongs to that.
-  if (!found && from != 0 && plan_->persistent_left.load(std::memory_order_relaxed) == 0)
+  if (!found && from != 0 && !plans_->settling())
     found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo);
   return found;
 }
@@ -252,7 +252,7 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   };
   if (TakeExisting(granules, stream, claim)) return true;
 
-  const Granule from = plan_ ? plan_->online_from : 0;
+  const Granule from = plans_->online_from();
   Found grown = search_->Grow(granules, stream, from);
   const std::uint64_t live =
       std::max(counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes, counters_.peak_live_bytes);
@@ -260,7 +260,7 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   const bool cheap =
       grown && static_cast<double>(reserved) <= static_cast<double>(live) * budget_.growth() + kPageBytes;
   // A small block must not settle where the program's next weights will lie: a page of its own costs less than that.
-  const bool apart = !large && from != 0 && plan_->persistent_left.load(std::memory_order_relaxed) != 0;
+  const bool apart = !large && from != 0 && plans_->settling();
   if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
   if (take(search_->Contiguous(granules, stream, Waits::kNo))) return true;
@@ -289,7 +289,7 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
     }
     // A page less for what may be hundreds of mappings is worth it only where they are few; and where a single page is
     // all that is missing, that page is room for what comes next.
-    const bool settling = plan_ && plan_->persistent_left.load(std::memory_order_relaxed) != 0;
+    const bool settling = plans_->settling();
     if (!settling && below != 0 && granules <= kMostPagesForParts * kPageGranules) {
       if (Found parts = search_->StitchParts(granules, stream, Waits::kNo, below, from)) {
         if (parts.new_pages == 0) return take(std::move(parts));

@@ -107,107 +107,90 @@ std::vector<Run> DeviceMemory::Holes() const {
   return holes;
 }
 
-bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, When when) {
-  if (plan) {
-    for (BlockPlace& slot : plan->slots) {
-      if (slot.kind != BlockPlace::Kind::kPages) continue;
-      std::optional<std::size_t> offset;
-      {
-        std::lock_guard lock(mutex_);
-        slot.view = views_->FindExact(slot.pages, slot.begin);
-        if (slot.view != kNoView) {
-          (*views_)[slot.view].pinned = true;
-          continue;
-        }
-        // Pages that do not exist yet are mapped when the slot is first taken.
-        bool exist = true;
-        for (const PageNumber page : slot.pages)
-          space_->VisitOverlapping({page * kPageGranules, (page + 1) * kPageGranules},
-                                   [&](Run, Fence fence) { exist = exist && fence.stream != kAbsent; });
-        if (!exist) continue;
-        offset = views_->TakeAddresses(slot.pages.size());
-      }
-      if (!offset || pages_.MapView(*offset, slot.pages) != CUDA_SUCCESS) {
-        std::lock_guard lock(mutex_);
-        if (offset) views_->ReturnAddresses(*offset, slot.pages.size());
-        return false;
-      }
+// What is planned in pages needs a view. Those whose pages exist are mapped now, so that no request has to wait for it.
+// Returns false if one could not be.
+bool DeviceMemory::MapViews(PlanInForce* plan) {
+  for (BlockPlace& slot : plan->slots) {
+    if (slot.kind != BlockPlace::Kind::kPages) continue;
+    std::optional<std::size_t> offset;
+    {
       std::lock_guard lock(mutex_);
-      slot.view = views_->Add(*offset, slot.pages, slot.begin);
-      (*views_)[slot.view].pinned = true;
+      slot.view = views_->FindExact(slot.pages, slot.begin);
+      if (slot.view != kNoView) {
+        (*views_)[slot.view].pinned = true;
+        continue;
+      }
+      // Pages that do not exist yet are mapped when the slot is first taken.
+      bool exist = true;
+      for (const PageNumber page : slot.pages)
+        space_->VisitOverlapping({page * kPageGranules, (page + 1) * kPageGranules},
+                                 [&](Run, Fence fence) { exist = exist && fence.stream != kAbsent; });
+      if (!exist) continue;
+      offset = views_->TakeAddresses(slot.pages.size());
     }
-  }
-  std::vector<std::shared_ptr<PlanInForce>> refused;  // freed without the lock
-  std::lock_guard lock(mutex_);
-  refused = TakeCandidates();
-  // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
-  if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
-  if (next_plan_) {
-    Retire(std::move(next_plan_));
-    if (plan) Pin(*plan, true);
-    PinAll();
-  }
-  if (plan) {
-    if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), next_number_);
-    ++counters_.plans_installed;
-  }
-  if (plan && when == When::kNextIteration) {
-    next_plan_ = std::move(plan);
-  } else {
-    PutInForce(std::move(plan));
+    if (!offset || pages_.MapView(*offset, slot.pages) != CUDA_SUCCESS) {
+      std::lock_guard lock(mutex_);
+      if (offset) views_->ReturnAddresses(*offset, slot.pages.size());
+      return false;
+    }
+    std::lock_guard lock(mutex_);
+    slot.view = views_->Add(*offset, slot.pages, slot.begin);
+    (*views_)[slot.view].pinned = true;
   }
   return true;
 }
 
-// Under the lock.
-void DeviceMemory::NoteIteration() noexcept {
-  trust_.Begin();
-  iterations_seen_ = plan_->matcher.IterationsSeen();
-  iterations_.Boundary({.requests = counters_.planned_requests + counters_.online_requests,
-                        .planned = counters_.planned_requests,
-                        .map_calls = pages_.cost().map_calls.load(std::memory_order_relaxed),
-                        .map_ns = pages_.cost().map_ns.load(std::memory_order_relaxed),
-                        .waits = counters_.waits_inserted},
-                       plan_->slots.size());
-}
-
-// Under the lock. Views that a plan has slots in are kept as they are.
-void DeviceMemory::Pin(const PlanInForce& plan, bool pinned) {
-  for (const BlockPlace& slot : plan.slots)
-    if (slot.view != kNoView) (*views_)[slot.view].pinned = pinned;
-}
-
-// Under the lock. Its views may go; itself WantsCallSite may still look at.
-void DeviceMemory::Retire(std::shared_ptr<PlanInForce> plan) {
-  Pin(*plan, false);
-  retired_plans_.push_back(std::move(plan));
-}
-
-// Under the lock. Plans share views: where one is unpinned, the others pin theirs anew.
-void DeviceMemory::PinAll() {
-  if (plan_) Pin(*plan_, true);
-  if (next_plan_) Pin(*next_plan_, true);
-  for (const OtherKind& kind : other_kinds_) Pin(*kind.plan, true);
-}
-
-// Under the lock.
-void DeviceMemory::PutInForce(std::shared_ptr<PlanInForce> plan) {
-  if (plan_) {
-    PutAside(std::move(plan_));
-  }
-  plan_ = std::move(plan);
-  iterations_seen_ = plan_ ? plan_->matcher.IterationsSeen() : 0;
-  trust_.Begin();
-  took_over_at_ = iterations_seen_;
-  astray_ = without_plan_ = 0;
-  for (OtherKind& kind : other_kinds_) kind.lead = 0;
-  PinAll();
-  plan_hint_.store(plan_.get(), std::memory_order_release);
+bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, PlanFollower::When when) {
+  if (plan && !MapViews(plan.get())) return false;
+  PlanFollower::Plans refused;  // freed without the lock
+  std::lock_guard lock(mutex_);
+  // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
+  if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
+  refused = plans_->Install(std::move(plan), when);
+  return true;
 }
 
 bool DeviceMemory::awaiting_iteration() const {
   std::lock_guard lock(mutex_);
-  return next_plan_ != nullptr;
+  return plans_->awaiting_iteration();
+}
+
+void DeviceMemory::StartFrom(PlanFollower::Plans plans) {
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<PlanInForce>& plan : plans)
+    if (!plan->order.empty()) space_->RememberFrees();  // see Install
+  plans_->StartFrom(std::move(plans));
+}
+
+std::optional<PlanFollower::Choice> DeviceMemory::choice() const {
+  std::lock_guard lock(mutex_);
+  return plans_->choice();
+}
+
+void DeviceMemory::EndChoice() {
+  PlanFollower::Plans refused;  // freed without the lock
+  std::lock_guard lock(mutex_);
+  refused = plans_->EndChoice();
+}
+
+std::optional<PlanFollower::Scaled> DeviceMemory::ScaledPlan() const {
+  std::lock_guard lock(mutex_);
+  return plans_->ScaledPlan();
+}
+
+std::optional<PlanFollower::Scaled> DeviceMemory::TakeOutgrown() {
+  std::lock_guard lock(mutex_);
+  return plans_->TakeOutgrown();
+}
+
+void DeviceMemory::KeepPlanInForce() {
+  std::lock_guard lock(mutex_);
+  plans_->KeepPlanInForce();
+}
+
+PlanFollower::InForce DeviceMemory::in_force() const {
+  std::lock_guard lock(mutex_);
+  return plans_->in_force();
 }
 
 }  // namespace stalloc::runtime

@@ -33,7 +33,10 @@ MemoryCounters DeviceMemory::CountersNow() const {
   counters.unmap_calls = cost.unmap_calls.load(std::memory_order_relaxed);
   counters.map_ns = cost.map_ns.load(std::memory_order_relaxed);
   counters.views = views_ ? views_->size() : 0;
-  counters.iterations = iterations_.completed();
+  if (plans_) {
+    static_cast<PlanCounters&>(counters) = plans_->counters();
+    counters.iterations = plans_->iterations().completed();
+  }
   return counters;
 }
 
@@ -104,7 +107,7 @@ MemorySnapshot DeviceMemory::Snapshot() const {
     std::lock_guard lock(mutex_);
     snapshot.counters = CountersNow();
     snapshot.idle = IdleNow(&behind_views);
-    snapshot.iterations = iterations_;
+    snapshot.iterations = plans_->iterations();
     blocks_.ForEach([&](std::uint64_t, const Block& block) { blocks.emplace_back(block.site, block.size_bytes); });
   }
   std::sort(blocks.begin(), blocks.end());

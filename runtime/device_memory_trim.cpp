@@ -31,10 +31,6 @@ void AppendWithout(PageRun room, Stays stays, std::vector<PageRun>* parts) {
   }
 }
 
-bool Touches(const PlanInForce* plan, PageNumber page) {
-  return plan != nullptr && page < plan->touched.size() && plan->touched[page];
-}
-
 }  // namespace
 
 void DeviceMemory::EvictViews() {
@@ -85,8 +81,7 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
     if ((*views_)[view].live_blocks != 0 || (*views_)[view].changing)
       for (const PageNumber page : (*views_)[view].pages) behind_views[page] = true;
   const auto stays = [&](PageNumber page) {
-    return behind_views[page] ||
-           (spare == Spare::kPlanned && (Touches(plan_.get(), page) || Touches(next_plan_.get(), page)));
+    return behind_views[page] || (spare == Spare::kPlanned && plans_->Touches(page));
   };
   std::vector<PageRun> rooms;
   space_->VisitRuns(
@@ -109,17 +104,9 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
   return claimed;
 }
 
-// Under the lock. The plans' slots in it are mapped again when they are next asked for.
+// Under the lock.
 void DeviceMemory::DropView(ViewIndex view) {
-  const auto forget = [&](const std::shared_ptr<PlanInForce>& plan) {
-    if (!plan) return;
-    for (BlockPlace& slot : plan->slots)
-      if (slot.view == view) slot.view = kNoView;
-  };
-  forget(plan_);
-  forget(next_plan_);
-  for (const OtherKind& kind : other_kinds_) forget(kind.plan);
-  for (const Candidate& candidate : candidates_) forget(candidate.plan);
+  plans_->Forget(view);
   views_->Drop(view);
 }
 
@@ -175,8 +162,7 @@ std::uint64_t DeviceMemory::ReleaseIdle() {
 std::uint64_t DeviceMemory::ReleaseUnplanned() {
   {
     std::lock_guard lock(mutex_);
-    for (const PlanInForce* plan : {plan_.get(), next_plan_.get()})
-      if (plan != nullptr && plan->persistent_left.load(std::memory_order_relaxed) != 0) return 0;
+    if (plans_->AnySettling()) return 0;
   }
   return GiveBackIdle(0, Spare::kPlanned);
 }

@@ -146,7 +146,7 @@ bool Learner::BeingFitted() const {
 // Whether the plan in force, if there is one, should be replaced by one for `pattern`.
 bool Learner::GivesWayTo(const Pattern& pattern) const {
   if (pattern_requests_ == 0) return true;
-  if (const std::optional<DeviceMemory::Scaled> scaled = memory_.ScaledPlan()) {
+  if (const std::optional<PlanFollower::Scaled> scaled = memory_.ScaledPlan()) {
     // Its first iterations may have been larger still, or be larger than those of the run before. What has less room is
     // the same program in small iterations.
     const Pattern& planned = scaled->plan->task->pattern;
@@ -186,7 +186,7 @@ bool Learner::Judge() {
     GiveUpKept(kNobodyKnows);
     return true;
   }
-  memory_.Install(nullptr, DeviceMemory::When::kNow);
+  memory_.Install(nullptr, PlanFollower::When::kNow);
   pattern_requests_ = 0;
   const std::string device = "device " + std::to_string(memory_.ordinal());
   const bool taken = known_share_ >= kWorthwhile && (!scaled || busy_share_ > kTaken);
@@ -204,7 +204,7 @@ bool Learner::Judge() {
 // The plan has places for requests that never come: it is of another rank's or run's iteration, in which this one is
 // contained, and holds memory for more than this one needs.
 bool Learner::OnlyResembles() const {
-  const DeviceMemory::InForce now = memory_.in_force();
+  const PlanFollower::InForce now = memory_.in_force();
   return !now.scales && now.requests_made != 0 &&
          static_cast<double>(now.requests_made) < kWhole * static_cast<double>(now.requests);
 }
@@ -253,7 +253,7 @@ bool Learner::Plannable(const Pattern& pattern) const { return !recurrence::Vari
 bool Learner::Adopt(const Pattern& pattern) {
   const PlanRequest request{pattern, blocks_, order_, memory_, options_.deadline_ms};
   MadePlan made = MakePlan(request);
-  if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) {
+  if (!memory_.Install(made.in_force, PlanFollower::When::kNextIteration)) {
     LogWarn("a plan could not be put in force: its views could not be mapped");
     return false;
   }
@@ -280,7 +280,7 @@ bool Learner::Adopt(const Pattern& pattern) {
 
 // Sizes scale, and have become larger than the plan in force has room for.
 bool Learner::Renew() {
-  const std::optional<DeviceMemory::Scaled> outgrown = memory_.TakeOutgrown();
+  const std::optional<PlanFollower::Scaled> outgrown = memory_.TakeOutgrown();
   if (!outgrown) return false;
   PlanningTask task = TaskOf(*outgrown, memory_);
   MakeRoom(*outgrown, memory_, &task);
@@ -296,7 +296,7 @@ bool Learner::Renew() {
     made.in_force->renewals = outgrown->plan->renewals;
     made.in_force->BePatient(0);
   }
-  if (!memory_.Install(made.in_force, DeviceMemory::When::kNextIteration)) return false;
+  if (!memory_.Install(made.in_force, PlanFollower::When::kNextIteration)) return false;
   chooser_.Forget();
   if (first) {
     BeginTrial(period_, pattern_requests_);

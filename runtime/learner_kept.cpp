@@ -72,7 +72,7 @@ void Learner::StartFromKept() {
 // on.
 void Learner::GiveUpKept(const std::string& reason) {
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": " + reason);
-  memory_.Install(nullptr, DeviceMemory::When::kNow);
+  memory_.Install(nullptr, PlanFollower::When::kNow);
   candidates_.clear();
   pattern_requests_ = 0;
   Tell([](PlanStatus& status) { status = {.kept = PlanStatus::Kept::kRefused}; });

@@ -35,7 +35,7 @@ void Learner::Settle() {
   // What was seen of the plan at work says what others could be in its place.
   if (doing_well_) {
     kept_period_ = std::max(kept_period_, period_);
-    if (const std::optional<DeviceMemory::Scaled> scaled = memory_.ScaledPlan()) {
+    if (const std::optional<PlanFollower::Scaled> scaled = memory_.ScaledPlan()) {
       chooser_.Begin(TaskOf(*scaled, memory_));
     } else if (const std::optional<Pattern> pattern = finder_->Find();
                pattern && Credible(*pattern) && Plannable(*pattern)) {
@@ -49,7 +49,7 @@ void Learner::Settle() {
 
 // A kept plan may have taken over by itself. It did well when it was last in force.
 void Learner::NoteReturn() {
-  const DeviceMemory::InForce now = memory_.in_force();
+  const PlanFollower::InForce now = memory_.in_force();
   if (now.returns == returns_seen_) return;
   returns_seen_ = now.returns;
   if (now.requests == 0) return;

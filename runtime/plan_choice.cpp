@@ -291,7 +291,7 @@ std::optional<std::string> PlanChooser::PutInForce(std::size_t choice, Clock::ti
   std::vector<SlotOrder> order = OrderOf(chosen.slots);
   std::shared_ptr<PlanInForce> plan = PlanOf(*task_, chosen.slots, order);
   plan->budget_bytes = (chosen.merits.pages - task_->hole_pages) * kPageBytes;
-  if (!memory_.Install(std::move(plan), DeviceMemory::When::kNextIteration)) {
+  if (!memory_.Install(std::move(plan), PlanFollower::When::kNextIteration)) {
     front_.choices.erase(front_.choices.begin() + static_cast<std::ptrdiff_t>(choice));  // never the one in force
     if (choice < in_force_) --in_force_;
     return std::nullopt;

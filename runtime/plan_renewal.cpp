@@ -15,7 +15,7 @@ constexpr double kMostOverPeak = 0.01;
 
 }  // namespace
 
-PlanningTask TaskOf(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory) {
+PlanningTask TaskOf(const PlanFollower::Scaled& scaled, const DeviceMemory& memory) {
   PlanningTask task = *scaled.plan->task;
   planner::Problem& problem = task.pages.problem;
   problem.fixed.clear();
@@ -32,7 +32,7 @@ PlanningTask TaskOf(const DeviceMemory::Scaled& scaled, const DeviceMemory& memo
   return task;
 }
 
-void MakeRoom(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory, PlanningTask* task) {
+void MakeRoom(const PlanFollower::Scaled& scaled, const DeviceMemory& memory, PlanningTask* task) {
   const bool unfitted = scaled.plan->unfitted;
   for (std::size_t k = 0; k < task->members.size(); ++k) {
     const std::size_t member = task->members[k];

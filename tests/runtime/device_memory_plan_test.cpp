@@ -24,7 +24,7 @@ TEST_F(DeviceMemoryTest, APlannedSlotWaitsForTheFreeThatThePlanNames) {
   auto plan = OneSlotForTwo();
   plan->order[0].waited_for = true;
   plan->order[1].waits = true;
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
 
   const auto a = memory->Allocate(4 * kMiB, On(1), 0);
   ASSERT_TRUE(a.planned);
@@ -51,7 +51,7 @@ TEST_F(DeviceMemoryTest, ASlotIsNotRefusedForTheLaterFreeOfItsNeighbour) {
     plan->slots[i].kind = BlockPlace::Kind::kRun;
     plan->slots[i].begin = (i == 1 ? 2 : 1) * kPageGranules;
   }
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
   const auto a = memory->Allocate(2 * kMiB, On(1), 0);
   const auto b = memory->Allocate(2 * kMiB, On(1), 0);
   ASSERT_TRUE(a.planned && b.planned);
@@ -79,7 +79,7 @@ TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
   auto memory = Make();
   (void)memory->Allocate(512, On(1), 0);
   (void)memory->Allocate(512, On(2), 0);
-  ASSERT_TRUE(memory->Install(OneSlotForTwo(), DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(OneSlotForTwo(), PlanFollower::When::kNow));
   const auto iterate = [&](bool executed) {
     const auto a = memory->Allocate(4 * kMiB, On(1), 0);
     EXPECT_TRUE(a.planned);
@@ -113,7 +113,7 @@ TEST_F(DeviceMemoryTest, ABlockThatOutlivesTheIterationTakesTurnsInItsRooms) {
   const Granule rooms[] = {7 * kPageGranules, 5 * kPageGranules + 3};
   plan->rooms.resize(2);
   for (const Granule begin : rooms) plan->rooms[1].push_back({begin, begin + granules});
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
   CUdeviceptr before = 0;
   for (int i = 0; i < 6; ++i) {
     const auto slot = memory->Allocate(4 * kMiB, On(0), 0);
@@ -135,7 +135,7 @@ TEST_F(DeviceMemoryTest, APlannedViewOfPagesThatDidNotExistIsMappedOnce) {
   auto plan = PlanOf({4 * kMiB}, 1);
   plan->slots[0].kind = BlockPlace::Kind::kPages;
   plan->slots[0].pages = {3, 1};
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
   const auto first = memory->Allocate(4 * kMiB, On(0), 0);
   ASSERT_TRUE(first.planned);
   ASSERT_EQ(memory->Free(first.address, On(0)), CUDA_SUCCESS);
@@ -158,7 +158,7 @@ TEST_F(DeviceMemoryTest, AProgramThatDoesSomethingElseGetsNoPlannedPlaces) {
     plan->slots[i].kind = BlockPlace::Kind::kRun;
     plan->slots[i].begin = static_cast<Granule>(i) * kPageGranules;
   }
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
   const auto ask = [&](std::uint64_t bytes) {
     const auto made = memory->Allocate(bytes, On(0), kSite - 1 + bytes / 4096);
     device_.Touch(Stream(0), made.address, bytes, made.number);
@@ -198,7 +198,7 @@ TEST_F(DeviceMemoryTest, ABlockThatStaysGetsItsPlaceThoughAsMuchIsHeldElsewhere)
   bottom.kind = BlockPlace::Kind::kRun;
   plan->persistent[PlanInForce::PersistentKey(7, 6 * kMiB)].places = {{0, bottom, 0}};
   plan->persistent_left = 1;
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
   const auto early = memory->Allocate(8 * kMiB, On(0), 0);
   device_.Touch(Stream(0), early.address, 8 * kMiB, early.number);
   ASSERT_EQ(memory->Free(early.address, On(0)), CUDA_SUCCESS);
@@ -222,7 +222,7 @@ TEST_F(DeviceMemoryTest, ABlockThatStaysButNotInItsPlaceLiesAsHighAsCanBe) {
   bottom.kind = BlockPlace::Kind::kRun;
   plan->persistent[PlanInForce::PersistentKey(7, 4 * kMiB)].places = {{0, bottom, 0}};
   plan->persistent_left = 1;
-  ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
   const auto stays = memory->Allocate(4 * kMiB, On(0), 7);
   EXPECT_FALSE(stays.planned);
   EXPECT_EQ(stays.address, early.address + 12 * kMiB);

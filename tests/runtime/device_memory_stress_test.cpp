@@ -116,7 +116,7 @@ TEST_P(DeviceMemoryStress, APlanCannotMakeItShareAByteOrReuseEarly) {
         }
         plan->order[i] = {pick(2) == 0, pick(2) == 0};
       }
-      ASSERT_TRUE(memory->Install(plan, DeviceMemory::When::kNow));
+      ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
     }
     for (const Step& step : steps) {
       const auto order = On(on[step.request]);

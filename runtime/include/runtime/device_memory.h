@@ -14,21 +14,18 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "runtime/context_scope.h"
 #include "runtime/driver_api.h"
 #include "runtime/flat_map.h"
 #include "runtime/free_space.h"
-#include "runtime/iteration_log.h"
 #include "runtime/mapping_budget.h"
-#include "runtime/match_trust.h"
 #include "runtime/memory_figures.h"
 #include "runtime/memory_search.h"
 #include "runtime/observation.h"
 #include "runtime/page_store.h"
-#include "runtime/plan_in_force.h"
+#include "runtime/plan_follower.h"
 #include "runtime/recorder.h"
 #include "runtime/short_lock.h"
 #include "runtime/stream_table.h"
@@ -105,14 +102,8 @@ class DeviceMemory {
 
   // Asked without the lock before Allocate: must the call site be taken for a request of this size?
   bool WantsCallSite(std::uint64_t size_bytes) const noexcept {
-    if (observing_.load(std::memory_order_relaxed)) return true;
-    const PlanInForce* plan = plan_hint_.load(std::memory_order_acquire);
-    if (plan == nullptr) return size_bytes >= kLargeBytes;
-    return plan->persistent_left.load(std::memory_order_relaxed) != 0 || !plan->matcher.Expects(size_bytes, 0);
+    return observing_.load(std::memory_order_relaxed) || plans_->WantsCallSite(size_bytes);
   }
-  // Requests from this size on are few, and are what an out-of-memory report is about: their call sites are always
-  // taken.
-  static constexpr std::uint64_t kLargeBytes = std::uint64_t{16} << 20;
 
   // Gives idle pages whose last use has executed back to the driver, until at most `keep_bytes` are held idle. Returns
   // the bytes given back.
@@ -178,54 +169,17 @@ class DeviceMemory {
   // Pages that do not exist, below the last one that does.
   std::vector<Run> Holes() const;
 
-  // Maps whatever views the plan's slots need, then puts it in force: at once, or where the next iteration begins, when
-  // little of the one before is live and in the way. nullptr drops the plan. Returns false if a view could not be
-  // mapped (nothing changes then).
-  enum class When : bool { kNow, kNextIteration };
-  bool Install(std::shared_ptr<PlanInForce> plan, When when);
+  // --- Plans, which PlanFollower follows: see there -----------------------------------------------------------------
+  // Maps whatever views the plan's slots need first. Returns false if one could not be mapped: nothing changes then.
+  bool Install(std::shared_ptr<PlanInForce> plan, PlanFollower::When when);
   bool awaiting_iteration() const;
-
-  // Before the first request: puts the first of these plans in force, which earlier runs have kept. Where there are
-  // several, the program's first requests tell which of them is its own: see device_memory_candidates.cpp.
-  void StartFrom(std::vector<std::shared_ptr<PlanInForce>> plans);
-  // Which of them is in force, and whether that is beyond doubt. nullopt: it is over, or there was none.
-  struct Choice {
-    std::size_t candidate = 0;
-    bool settled = false;
-    std::uint64_t requests = 0;  // so far
-    std::uint64_t unknown = 0;   // of these, to that plan
-  };
-  std::optional<Choice> choice() const;
-  // The one in force stays, the others go.
+  void StartFrom(PlanFollower::Plans plans);
+  std::optional<PlanFollower::Choice> choice() const;
   void EndChoice();
-
-  // The plan in force, if its sizes scale and it says what it was made from, with what has become of its slots.
-  struct Scaled {
-    std::shared_ptr<const PlanInForce> plan;  // but what the serving path changes: `matcher`, views, `scaled`
-    std::vector<ScaledSlot> slots;            // plan->scaled as it is now
-    std::uint64_t outgrown_in = 0;            // see PlanInForce
-    std::uint64_t settled_before = 0;         // blocks that live and have a lower number are there to stay
-  };
-  std::optional<Scaled> ScaledPlan() const;
-  // The same once an iteration is over in which some requests were larger than any of their like before. It is said
-  // once of each iteration, and less and less often of one plan after the other.
-  std::optional<Scaled> TakeOutgrown();
-
-  // Plans of other kinds of iteration (an evaluation, another batch size) are kept, a few of them, and take over again
-  // by themselves once the program does what they know and the plan in force does not: see device_memory_kinds.cpp.
-  // The plan in force, if there is one, is kept when another takes over.
+  std::optional<PlanFollower::Scaled> ScaledPlan() const;
+  std::optional<PlanFollower::Scaled> TakeOutgrown();
   void KeepPlanInForce();
-  // What is in force; `returns` counts the kept plans that took over.
-  struct InForce {
-    std::uint64_t returns = 0;
-    std::uint64_t requests = 0;  // of an iteration; 0: no plan
-    std::int64_t period = 0;
-    bool scales = false;    // ScaledPlan has something to say
-    bool unfitted = false;  // nothing is served from it yet: the sizes of this run are still to be seen
-    // The most requests that one of the program's last two iterations had; 0: two have not been seen yet.
-    std::uint64_t requests_made = 0;
-  };
-  InForce in_force() const;
+  PlanFollower::InForce in_force() const;
 
   int ordinal() const noexcept { return ordinal_; }
   CUdevice device() const noexcept { return device_; }
@@ -261,22 +215,10 @@ class DeviceMemory {
     StreamIndex effective = kNoStream;  // what memory is ordered by: none while only one stream has been seen
   };
 
-  struct Asked {
-    std::uint64_t size_bytes = 0;
-    Granule granules = 0;
-    std::uint64_t call_site = 0;
+  struct Asked : PlanFollower::Request {
     Who who{};
-    bool waited_for = false;  // see SlotOrder
     Owner owner = kNoOwner;
-    std::int32_t scaled = -1;  // index of its ScaledSlot
-  };
-
-  // Where the plan would have a request lie. `place` nullptr: it says nothing.
-  struct Proposal {
-    BlockPlace* place = nullptr;
-    bool may_wait = false;         // for another stream
-    bool is_slot = false;          // of the iteration
-    std::span<const Run> rooms{};  // instead of a place; see PlanInForce
+    PlanFollower::Proposal proposal{};
   };
 
   // Why a proposed place cannot be taken.
@@ -292,26 +234,13 @@ class DeviceMemory {
   // Under the lock.
   MemoryCounters CountersNow() const;
   IdleMemory IdleNow(std::vector<bool>* behind_views) const;
-  void NoteIteration() noexcept;
   Who Resolve(const std::optional<Order>& order);
   Who ResolveOther(StreamIndex stream);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
-  Proposal FromPlan(Asked* asked);
-  Proposal FromPlanInForce(Asked* asked);
-  Proposal FromSlot(std::int32_t index, Asked* asked);
-  Proposal FromPersistent(BlockPlace* place) noexcept;
-  Proposal FromKeptPlaces(const Asked& asked);
-  Proposal FromCandidates(Asked* asked);
-  std::vector<std::shared_ptr<PlanInForce>> TakeCandidates();
-  std::int32_t FollowOtherKinds(std::int32_t index, const Asked& asked);
-  void PutAside(std::shared_ptr<PlanInForce> plan);
   bool TakeHighest(const Asked& asked, Claim* claim);
-  bool TakeRoom(const Proposal& proposal, const Asked& asked, Claim* claim);
-  Refusal TakeProposed(const Proposal& proposal, const Asked& asked, Claim* claim);
-  static BlockPlace* PersistentPlace(PlanInForce& plan, const Asked& asked);
+  bool TakeRoom(const Asked& asked, Claim* claim);
+  Refusal TakeProposed(const Asked& asked, Claim* claim);
   Refusal TakePlace(BlockPlace& place, Granule granules, StreamIndex stream, MemorySearch::Waits waits, Claim* claim);
-  bool HasRoom(std::size_t index, Asked* asked) noexcept;
-  void NoteServedOnline(const Asked& asked, CUdeviceptr address, ViewIndex view) noexcept;
   // The usual claim: a run within one fragment that exists and that the stream may use at once.
   bool TakeWhole(Run run, StreamIndex stream) noexcept {
     return space_->ClaimWhole(run, [&](Fence fence) {
@@ -357,8 +286,7 @@ class DeviceMemory {
   }
 
   // Without the lock.
-  Allocation AllocateByClaim(const Asked& asked, const Proposal& proposal, std::unique_lock<ShortLock> lock,
-                             ContextOnDemand* context);
+  Allocation AllocateByClaim(Asked& asked, std::unique_lock<ShortLock> lock, ContextOnDemand* context);
   Allocation AllocateSlowly(const Asked& asked);
   CUresult CarryWithinBudget(Claim* claim, const Who& who);
   std::uint64_t NowNs() const;
@@ -381,6 +309,7 @@ class DeviceMemory {
   void DropView(ViewIndex view);
   bool AreExecuted(const IdlePages& idle, Spare spare);
   void FinishDeferred();
+  bool MapViews(PlanInForce* plan);
   void EvictViews();
   CUevent NewEvent();
 
@@ -395,6 +324,7 @@ class DeviceMemory {
   std::unique_ptr<ViewTable> views_;
   StreamTable streams_;
   std::unique_ptr<MemorySearch> search_;
+  std::optional<PlanFollower> plans_;
   MappingBudget budget_;
   FlatMap<Block> blocks_;
   MemoryCounters counters_;
@@ -410,34 +340,6 @@ class DeviceMemory {
   };
   std::vector<Deferred> deferred_;  // freed while the context could not be synchronised
 
-  void PutInForce(std::shared_ptr<PlanInForce> plan);
-  void Pin(const PlanInForce& plan, bool pinned);
-  void PinAll();
-  void Retire(std::shared_ptr<PlanInForce> plan);
-  std::shared_ptr<PlanInForce> plan_;
-  std::uint64_t iterations_seen_ = 0;  // by the matcher of the plan in force, as far as is noted
-  std::uint64_t took_over_at_ = 0;     // the same when it came into force
-  MatchTrust trust_;                   // in the plan in force
-  IterationLog iterations_;
-  std::shared_ptr<PlanInForce> next_plan_;                   // matched along, until its first iteration begins
-  std::vector<std::shared_ptr<PlanInForce>> retired_plans_;  // WantsCallSite may still look at them without the lock
-  std::atomic<PlanInForce*> plan_hint_{nullptr};
-  struct OtherKind {
-    std::shared_ptr<PlanInForce> plan;
-    std::uint32_t lead = 0;  // requests lately that it knew and the plan in force did not
-  };
-  std::vector<OtherKind> other_kinds_;  // in the order in which they were last in force
-  std::uint32_t astray_ = 0;            // falls with what the plan in force knows and rises with what it does not
-  std::uint32_t without_plan_ = 0;      // requests followed while there was no plan in force
-  struct Candidate {
-    std::shared_ptr<PlanInForce> plan;
-    bool was_in_force = false;
-    std::uint32_t unknown = 0;            // requests that it did not know
-    BlockPlace* persistent = nullptr;     // of the request at hand: its place among what stays ...
-    std::int32_t index = Matcher::kNone;  // ... or which of the iteration's it is
-  };
-  std::vector<Candidate> candidates_;  // while one of them is in force and it is open which stays there
-  std::size_t chosen_ = 0;             // of them, the one in force
   std::atomic<bool> observing_{false};
   std::atomic<std::uint64_t> refused_bytes_{0};
   Recorder* recorder_ = nullptr;

@@ -8,8 +8,17 @@
 
 namespace stalloc::runtime {
 
+// What became of requests by the plans of one device, and of the plans.
+struct PlanCounters {
+  std::uint64_t matched_requests = 0;  // known to the plan in force, whether or not they have a slot
+  std::uint64_t slot_outgrown = 0;     // planned requests that were larger than their slot, served online
+  std::uint64_t slot_busy = 0;         // planned requests whose slot was taken, served online
+  std::uint64_t plans_installed = 0;
+  std::uint64_t plan_returns = 0;  // a kept plan took over again
+};
+
 // Counters of one device. Bytes are as requested unless they say otherwise. Read under the lock by Counters().
-struct MemoryCounters {
+struct MemoryCounters : PlanCounters {
   std::uint64_t live_bytes = 0;
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t used_bytes = 0;  // live, rounded to granules: what the driver's pool would call used
@@ -28,12 +37,7 @@ struct MemoryCounters {
   std::uint64_t waits_inserted = 0;
   std::uint64_t markers_recorded = 0;
   std::uint64_t views = 0;
-  std::uint64_t matched_requests = 0;  // known to the plan in force, whether or not they have a slot
-  std::uint64_t slot_outgrown = 0;     // planned requests that were larger than their slot, served online
-  std::uint64_t slot_busy = 0;         // planned requests whose slot was taken, served online
-  std::uint64_t out_of_memory = 0;     // requests that could not be served
-  std::uint64_t plans_installed = 0;
-  std::uint64_t plan_returns = 0;  // a kept plan took over again
+  std::uint64_t out_of_memory = 0;  // requests that could not be served
   std::uint64_t iterations = 0;
 };
 

@@ -92,17 +92,4 @@ class MemorySearch {
   const StreamTable& streams_;
 };
 
-// How many pages a block touches that begins `head` granules behind the start of the first.
-constexpr PageNumber PagesUnder(Granule head, Granule granules) noexcept {
-  return (head + granules + kPageGranules - 1) / kPageGranules;
-}
-
-// The granules that such a block occupies in page k of its view: whole pages but for the first one's end and the last
-// one's start.
-inline Run GranulesInPage(PageNumber page, std::size_t k, Granule head, Granule granules) noexcept {
-  const Granule begin = page * kPageGranules;
-  const Granule rest = head + granules - static_cast<Granule>(k) * kPageGranules;
-  return {k == 0 ? begin + head : begin, begin + (rest < kPageGranules ? rest : kPageGranules)};
-}
-
 }  // namespace stalloc::runtime

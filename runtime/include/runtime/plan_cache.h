@@ -3,7 +3,7 @@
 //
 // The content is what plan_content.h makes of the iteration, and not whose it is: ranks that behave equally share one
 // file, and those that differ (stages of a pipeline) have files of their own, as runs of different batch sizes have.
-// Which of them is a process's own its first requests tell (device_memory_candidates.cpp).
+// Which of them is a process's own its first requests tell (plan_follower_candidates.cpp).
 //
 // Any number of processes of any number of hosts use the folder at once. Nothing is locked and nothing is changed in
 // place: a plan is written beside its place and renamed into it, so that of several writers one wins, whole. The time

@@ -1,4 +1,5 @@
-// PlanInForce: a plan as the serving path uses it. Made by the learner, owned by DeviceMemory, changed under its lock.
+// PlanInForce: a plan as the serving path uses it. Made by the learner, owned by PlanFollower, changed under the
+// device's lock.
 #pragma once
 
 #include <algorithm>
@@ -104,6 +105,8 @@ struct PlanInForce {
   // Requests without a slot are looked for from here on first, so that they are not in the way of those with one.
   Granule online_from = 0;
 
+  // The program still makes what it will keep.
+  bool settling() const noexcept { return persistent_left.load(std::memory_order_relaxed) != 0; }
   // Sizes scale, and what a plan with more room would be made from is known.
   bool Scales() const { return !scaled.empty() && task != nullptr; }
   bool HasSlot(std::int32_t index) const {

@@ -13,11 +13,11 @@
 namespace stalloc::runtime {
 
 // The task of the plan in force as things are now, around the blocks that live and stay. It is the incumbent.
-PlanningTask TaskOf(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory);
+PlanningTask TaskOf(const PlanFollower::Scaled& scaled, const DeviceMemory& memory);
 
 // Makes room in the task for what has outgrown the plan in force. The incumbent becomes how the iteration was served in
 // which that happened last: much of it online, at places that were free side by side.
-void MakeRoom(const DeviceMemory::Scaled& scaled, const DeviceMemory& memory, PlanningTask* task);
+void MakeRoom(const PlanFollower::Scaled& scaled, const DeviceMemory& memory, PlanningTask* task);
 
 // Whether so much room needs no more memory than the program has needed by itself: the largest sizes may come from
 // several iterations.

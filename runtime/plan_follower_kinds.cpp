@@ -1,5 +1,5 @@
-// The part of DeviceMemory that keeps plans of several kinds of iteration: training and evaluation, one batch size and
-// another. All of it under the lock; nothing allocates on the serving path.
+// The part of PlanFollower that keeps plans of several kinds of iteration: training and evaluation, one batch size and
+// another. Nothing allocates on the serving path.
 //
 // A plan that the program has turned away from is put aside when another takes over. While the plan in force knows what
 // comes, the others cost nothing; where it does not, each of them is asked too, by a matcher of its own, and the one
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/device_memory.h"
+#include "runtime/plan_follower.h"
 
 namespace stalloc::runtime {
 
@@ -31,7 +31,7 @@ constexpr std::uint32_t kFollowedWithoutPlan = 1 << 14;
 }  // namespace
 
 // Room for all that may come is made where the learner puts plans aside; a swap makes none.
-void DeviceMemory::PutAside(std::shared_ptr<PlanInForce> plan) {
+void PlanFollower::PutAside(std::shared_ptr<PlanInForce> plan) {
   if (!plan->keep) {
     Retire(std::move(plan));
     return;
@@ -45,7 +45,7 @@ void DeviceMemory::PutAside(std::shared_ptr<PlanInForce> plan) {
 }
 
 // The plan in force knew this request as `index`, or not. Returns what it is to the plan that is in force then.
-std::int32_t DeviceMemory::FollowOtherKinds(std::int32_t index, const Asked& asked) {
+std::int32_t PlanFollower::FollowOtherKinds(std::int32_t index, const Request& request) {
   astray_ = index < 0 ? std::min(astray_ + 1, kMostAstray) : astray_ - 1;
   if (!plan_ && ++without_plan_ > kFollowedWithoutPlan) {
     for (OtherKind& kind : other_kinds_) Retire(std::move(kind.plan));
@@ -54,7 +54,7 @@ std::int32_t DeviceMemory::FollowOtherKinds(std::int32_t index, const Asked& ask
   }
   for (std::size_t i = 0; i < other_kinds_.size(); ++i) {
     OtherKind& kind = other_kinds_[i];
-    const std::int32_t known = kind.plan->matcher.Match(asked.size_bytes, 0, asked.call_site);
+    const std::int32_t known = kind.plan->matcher.Match(request.size_bytes, 0, request.call_site);
     if (astray_ == 0 || (known < 0 && index >= 0)) {
       kind.lead = 0;
     } else if (known >= 0 && index < 0) {
@@ -71,14 +71,12 @@ std::int32_t DeviceMemory::FollowOtherKinds(std::int32_t index, const Asked& ask
   return index;
 }
 
-void DeviceMemory::KeepPlanInForce() {
-  std::lock_guard lock(mutex_);
+void PlanFollower::KeepPlanInForce() {
   other_kinds_.reserve(kMostOthers + 1);
   if (plan_) plan_->keep = true;
 }
 
-DeviceMemory::InForce DeviceMemory::in_force() const {
-  std::lock_guard lock(mutex_);
+PlanFollower::InForce PlanFollower::in_force() const {
   if (!plan_) return {.returns = counters_.plan_returns};
   std::uint64_t iterations = 0, most = 0;
   const auto count = [&](const IterationLog::Iteration& iteration) {

@@ -1,6 +1,5 @@
-// The part of DeviceMemory that starts from plans of earlier runs, of which one is this process's own: ranks of one
-// program that do not behave equally have plans of their own, and so have runs with other arguments. All of it under
-// the lock, but for what is freed.
+// The part of PlanFollower that starts from plans of earlier runs, of which one is this process's own: ranks of one
+// program that do not behave equally have plans of their own, and so have runs with other arguments.
 //
 // The first candidate, the one used most recently, is in force from the first request on. Every request is put to all
 // of them, and each is counted what it did not expect: a request that it does not know, and a block that should have
@@ -14,7 +13,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/device_memory.h"
+#include "runtime/plan_follower.h"
 
 namespace stalloc::runtime {
 
@@ -29,12 +28,10 @@ std::uint32_t SkippedIn(const PlanInForce& plan) { return plan.persistent_reache
 
 }  // namespace
 
-void DeviceMemory::StartFrom(std::vector<std::shared_ptr<PlanInForce>> plans) {
+void PlanFollower::StartFrom(Plans plans) {
   if (plans.empty()) return;
-  std::lock_guard lock(mutex_);
   for (std::shared_ptr<PlanInForce>& plan : plans) {
-    if (!plan->order.empty()) space_->RememberFrees();  // see Install
-    if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), next_number_);
+    if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), NextNumber());
     candidates_.push_back({.plan = std::move(plan)});
   }
   chosen_ = 0;
@@ -43,7 +40,7 @@ void DeviceMemory::StartFrom(std::vector<std::shared_ptr<PlanInForce>> plans) {
   PutInForce(candidates_.front().plan);
 }
 
-DeviceMemory::Proposal DeviceMemory::FromCandidates(Asked* asked) {
+PlanFollower::Proposal PlanFollower::FromCandidates(const Request& request) {
   const auto surprises = [](const Candidate& candidate) { return candidate.unknown + SkippedIn(*candidate.plan); };
   std::uint32_t fewest = surprises(candidates_[chosen_]);
   for (const Candidate& candidate : candidates_) fewest = std::min(fewest, surprises(candidate));
@@ -54,8 +51,8 @@ DeviceMemory::Proposal DeviceMemory::FromCandidates(Asked* asked) {
     PlanInForce& plan = *candidate.plan;
     candidate.persistent = nullptr;
     candidate.index = Matcher::kNone;
-    if (plan.persistent_left.load(std::memory_order_relaxed) != 0) candidate.persistent = PersistentPlace(plan, *asked);
-    if (candidate.persistent == nullptr) candidate.index = plan.matcher.Match(asked->size_bytes, 0, asked->call_site);
+    if (plan.settling()) candidate.persistent = PersistentPlace(plan, request);
+    if (candidate.persistent == nullptr) candidate.index = plan.matcher.Match(request.size_bytes, 0, request.call_site);
     if (candidate.persistent == nullptr && candidate.index < 0) ++candidate.unknown;
   }
   // A candidate that was not asked cannot be the best: it did not know less of this one request than it lies behind.
@@ -69,30 +66,22 @@ DeviceMemory::Proposal DeviceMemory::FromCandidates(Asked* asked) {
     PutInForce(candidates_[best].plan);
   }
   const Candidate& own = candidates_[best];
-  if (own.persistent != nullptr) return FromPersistent(own.persistent);
-  return FromSlot(own.index, asked);
+  if (own.persistent != nullptr) return FromPersistent(own.persistent, request);
+  return FromSlot(own.index, request);
 }
 
-std::optional<DeviceMemory::Choice> DeviceMemory::choice() const {
-  std::lock_guard lock(mutex_);
+std::optional<PlanFollower::Choice> PlanFollower::choice() const {
   if (candidates_.empty()) return std::nullopt;
   const Candidate& own = candidates_[chosen_];
   return Choice{.candidate = chosen_,
                 .settled = own.plan->matcher.IterationsSeen() >= kSettledIterations,
-                .requests = next_number_ - 1,
+                .requests = NextNumber() - 1,
                 .unknown = own.unknown};
 }
 
-void DeviceMemory::EndChoice() {
-  std::vector<std::shared_ptr<PlanInForce>> refused;  // freed without the lock
-  std::lock_guard lock(mutex_);
-  refused = TakeCandidates();
-}
-
-// Ends the choice. What was in force at any time WantsCallSite may still look at without the lock; the rest is handed
-// out, to be freed.
-std::vector<std::shared_ptr<PlanInForce>> DeviceMemory::TakeCandidates() {
-  std::vector<std::shared_ptr<PlanInForce>> refused;
+// What was in force at any time WantsCallSite may still look at without the lock; the rest is handed out.
+PlanFollower::Plans PlanFollower::EndChoice() {
+  Plans refused;
   for (Candidate& candidate : candidates_) {
     if (candidate.plan == plan_) continue;
     (candidate.was_in_force ? retired_plans_ : refused).push_back(std::move(candidate.plan));
