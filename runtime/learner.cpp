@@ -74,19 +74,18 @@ bool Learner::Step(PlanChooser::Clock::time_point now) {
   FollowChoice();
   NoteReturn();
   const bool renewed = Renew();
-  if (memory_.observing()) return Watch() || renewed;
+  if (watching_) return Watch() || renewed;
+  NoteBeginning();
   Check(now);
   return renewed;
 }
 
-bool Learner::Watch() {
+// Fetches what has been put down since the last call into observations_, batch_ and what is known of blocks and order.
+// Returns false if some of it was lost.
+bool Learner::TakeSeen() {
   bool lost = false;
   memory_.TakeSeen(&batch_, &lost);
-  if (lost) {  // there is a hole in what was seen: begin again behind it
-    Forget();
-    return false;
-  }
-  if (batch_.empty()) return false;
+  if (lost) return false;
   observations_.clear();
   for (const DeviceMemory::Seen& seen : batch_) {
     if (seen.order) {
@@ -108,6 +107,15 @@ bool Learner::Watch() {
     }
     ++now_;
   }
+  return true;
+}
+
+bool Learner::Watch() {
+  if (!TakeSeen()) {  // there is a hole in what was seen: begin again behind it
+    Forget();
+    return false;
+  }
+  if (batch_.empty()) return false;
   finder_->Observe(observations_);
   seen_ += observations_.size();
   if (seen_ < next_look_) return false;
@@ -154,8 +162,13 @@ bool Learner::GivesWayTo(const Pattern& pattern) const {
     return RoomOf(pattern) > RoomOf(planned) || known_share_ < kWorthwhile || busy_share_ > kTaken;
   }
   // What repeats first is often a part of the iteration (a layer, a micro-batch): a longer period that repeats too is
-  // nearer the truth. A plan that does well gives way to nothing else.
-  return pattern.period > period_ + period_ / 50 || !doing_well_;
+  // nearer the truth. A plan that does well gives way to nothing else, and one that knows all requests, and is of no
+  // longer an iteration, to no part of it: some of its places are taken, and the whole has not been seen often enough
+  // yet to be planned anew.
+  const std::int64_t alike = period_ / 50;
+  if (pattern.period > period_ + alike) return true;
+  const bool part = pattern.period < period_ - alike && known_share_ >= kKnown && !OnlyResembles();
+  return !doing_well_ && !part;
 }
 
 // Looks at the plan in force once a window is full. Returns true if watching has ended.
@@ -216,13 +229,12 @@ void Learner::LeaveAlone(PlanStatus::Reason reason) {
   });
   if (unplannable_found_ != 0) unplannable_limit_ = std::max(1, unplannable_limit_ / 2);
   unplannable_found_ = 0;
-  memory_.SetObserving(false);
   const std::uint64_t now = Now().requests;
   const std::uint64_t watched = now - watched_from_;
   pause_requests_ = pause_requests_ == 0 ? watched : std::min(2 * pause_requests_, kLongestPause * watched);
   resume_at_ = now + pause_requests_;
   adopted_in_a_row_ = 0;
-  Forget();
+  Rest();
 }
 
 // Most of an iteration's blocks die within the iteration or the next. Where they do not, what repeats is a part of it:

@@ -1,5 +1,5 @@
-// The part of the learner for when nothing is put down: a plan has settled, and what it serves is looked at now and
-// then, or the program is left alone.
+// The part of the learner for when no iteration is looked for: a plan has settled, and what it serves is looked at now
+// and then, or the program is left alone.
 #include <algorithm>
 #include <string>
 
@@ -22,6 +22,11 @@ constexpr int kMostPoorChecks = 192;
 // With less than this known in a single check, the program does something else altogether.
 constexpr double kForeign = 0.1;
 
+// What a program keeps it makes within so many requests, or most of it; until then they are put down in any case. A
+// plan that did not know the optimizer's state, because nobody looked when it was made, would have the next run put
+// its iteration where that will lie.
+constexpr std::uint64_t kBeginning = std::uint64_t{1} << 15;
+
 }  // namespace
 
 void Learner::Settle() {
@@ -42,8 +47,32 @@ void Learner::Settle() {
       chooser_.Begin(TaskOf({*pattern, blocks_, order_, memory_}));
     }
   }
-  memory_.SetObserving(false);
   BeginWindow();
+  Rest();
+}
+
+// No iteration is looked for any more.
+void Learner::Rest() {
+  watching_ = false;
+  Forget();
+  if (Now().requests >= kBeginning) memory_.SetObserving(false);
+}
+
+// What was put down meanwhile is known, but in no iteration.
+void Learner::WatchAgain() {
+  NoteBeginning();
+  Forget();
+  memory_.SetObserving(true);
+  watching_ = true;
+  watched_from_ = Now().requests;
+}
+
+// While no iteration is looked for: call sites, and how many of each there were, of what may be there to stay.
+void Learner::NoteBeginning() {
+  if (!memory_.observing()) return;
+  TakeSeen();
+  if (Now().requests < kBeginning) return;
+  memory_.SetObserving(false);
   Forget();
 }
 
@@ -56,7 +85,7 @@ void Learner::NoteReturn() {
   LogInfo("device " + std::to_string(memory_.ordinal()) + ": a plan of an earlier kind of iteration, of " +
           std::to_string(now.requests) + " requests, is in force again");
   chooser_.Forget();
-  const bool watching = memory_.observing();
+  const bool watching = watching_;
   BeginTrial(now.period, now.requests);
   Tell([&](PlanStatus& status) {
     status.state = watching ? PlanStatus::State::kOnTrial : PlanStatus::State::kSettled;
@@ -78,13 +107,12 @@ void Learner::LookAtMemory(PlanChooser::Clock::time_point now) {
   });
 }
 
-// While nothing is put down. If the program no longer does what was planned, it is watched again; the plan stays until
-// there is a better one.
+// While no iteration is looked for. If the program no longer does what was planned, it is watched again; the plan stays
+// until there is a better one.
 void Learner::Check(PlanChooser::Clock::time_point now) {
   if (pattern_requests_ == 0) {
     if (Now().requests >= resume_at_) {
-      memory_.SetObserving(true);
-      watched_from_ = Now().requests;
+      WatchAgain();
       Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
     }
     return;
@@ -103,8 +131,7 @@ void Learner::Check(PlanChooser::Clock::time_point now) {
   chooser_.Forget();
   BeginTrial(period_, pattern_requests_);
   doing_well_ = false;
-  watched_from_ = Now().requests;
-  memory_.SetObserving(true);
+  WatchAgain();
   Tell([](PlanStatus& status) { status.state = PlanStatus::State::kOnTrial; });
 }
 

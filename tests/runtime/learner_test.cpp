@@ -90,7 +90,7 @@ TEST_F(LearnerTest, AProgramThatCannotBePlannedIsWatchedLessEachTime) {
   constexpr int kIterations = 2000;
   for (int i = 0; i < kIterations; ++i) {
     loop.IterateExperts();
-    watched += loop.memory().observing() ? 1 : 0;
+    watched += loop.watched() ? 1 : 0;
   }
   EXPECT_GT(watched, 0);
   EXPECT_LT(watched, kIterations / 10);
@@ -134,7 +134,7 @@ TEST_F(LearnerTest, AProgramOfWhichNoPlanServesMoreIsWatchedEverMoreRarely) {
   for (int i = 0; i < kIterations; ++i) {
     loop.Chance(12);
     loop.Iterate();
-    watched += loop.memory().observing() ? 1 : 0;
+    watched += loop.watched() ? 1 : 0;
   }
   EXPECT_GT(watched, 0);
   EXPECT_LT(watched, kIterations / 10);

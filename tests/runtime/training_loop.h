@@ -113,6 +113,11 @@ class TrainingLoop {
 
   DeviceMemory& memory() { return memory_; }
   PlanStatus status() const { return learner_->status(); }
+  // Is an iteration being looked for?
+  bool watched() const {
+    const PlanStatus::State state = status().state;
+    return state != PlanStatus::State::kSettled && state != PlanStatus::State::kLeftAlone;
+  }
   std::uint64_t held_bytes() const { return memory_.Counters().reserved_bytes; }
   std::uint64_t planned() const { return planned_; }  // in the last iteration
   static constexpr std::uint64_t kLayers = 20;

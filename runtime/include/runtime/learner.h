@@ -1,7 +1,7 @@
 // Learner: watches one device's requests, finds the iteration, has it planned, and puts the plan in force.
 //
 // States: watching (every request is put down; a plan may come into force and is then on trial), settled (the plan has
-// done well; nothing is put down, and what it serves of the requests is looked at now and then), left alone (no
+// done well; no iteration is looked for, and what it serves of the requests is looked at now and then), left alone (no
 // iteration was found, or none worth planning; watched again when the program has gone on as long as it was watched). A
 // settled program that drifts away from its plan is watched again; the plan stays until a better one is made. What was
 // in vain is tried again after twice as long.
@@ -66,6 +66,10 @@ class Learner {
   };
 
   bool Watch();
+  bool TakeSeen();
+  void NoteBeginning();
+  void Rest();
+  void WatchAgain();
   bool Credible(const Pattern& pattern) const;
   bool Plannable(const Pattern& pattern) const;
   bool GivesWayTo(const Pattern& pattern) const;
@@ -102,6 +106,7 @@ class Learner {
   const Options options_;
   PlanKeeper keeper_;
   std::optional<IterationFinder> finder_;
+  bool watching_ = true;  // for iterations; requests are put down for longer, see kBeginning
   std::vector<DeviceMemory::Seen> batch_;
   std::vector<Observation> observations_;
   SeenBlocks blocks_;
