@@ -53,8 +53,8 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
   const bool taking_over = iterations_seen_ == took_over_at_;
   if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
   if (index < 0) {
-    trust_.Unknown();
     ProposeKeptPlace(request, &proposal);
+    if (proposal.place == nullptr) trust_.Unknown(request.granules > kPageGranules);
     return proposal;
   }
   ++counters_.matched_requests;

@@ -84,5 +84,36 @@ TEST_F(SecondRunTest, APlanThatKnowsTheIterationGivesWayToNoPartOfIt) {
   EXPECT_EQ(loop.planned(), loop.kWhole);
 }
 
+// Iterations of two shapes: the small blocks are the same in both, the large ones, nearly all of the memory, are not.
+class ShapesLoop : public TrainingLoop {
+ public:
+  using TrainingLoop::TrainingLoop;
+  static constexpr std::uint64_t kGroups = 20;
+  static constexpr std::uint64_t kShapeRequests = 5 * kGroups;
+  // Two large blocks and three small ones again and again, then `more` large ones.
+  void IterateShape(std::uint64_t large_bytes, int more) {
+    const std::uint64_t planned = memory().Counters().planned_requests;
+    std::vector<Block> made;
+    for (std::uint64_t i = 0; i < kGroups; ++i) {
+      for (std::uint64_t k = 0; k < 2; ++k) made.push_back(Make(large_bytes, 800 + 2 * i + k));
+      for (std::uint64_t k = 0; k < 3; ++k) made.push_back(Make(4096, 700 + 3 * i + k));
+    }
+    for (int i = 0; i < more; ++i) made.push_back(Make(large_bytes, 900));
+    for (const Block& block : made) Free(block);
+    EndIteration(planned);
+  }
+};
+
+// Small blocks in their slots, at distances of the other shape's large ones, would leave gaps into which not many of
+// this shape's fit, and pages of which each has a little taken.
+TEST_F(SecondRunTest, AnotherShapeOfIterationIsNotStrewnWithTheSlotsOfThisOne) {
+  ShapesLoop loop(device_, api_, {});
+  for (int i = 0; i < 100 && loop.planned() != loop.kShapeRequests; ++i) loop.IterateShape(47 * kMebibyte / 10, 0);
+  ASSERT_EQ(loop.planned(), loop.kShapeRequests);
+  const std::uint64_t held = loop.held_bytes();
+  loop.IterateShape(35 * kMebibyte / 10, 13);  // less in all
+  EXPECT_LE(loop.held_bytes(), held + 2 * kPageBytes);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime
