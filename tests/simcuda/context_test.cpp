@@ -176,5 +176,52 @@ TEST_F(Contexts, GreenOnesUseThePrimarysMemory) {
   EXPECT_EQ(active, 0);
 }
 
+// Streams and events are of one context, and nothing orders the default streams of two.
+class TwoContexts : public LazyDevice {
+ protected:
+  TwoContexts() { EXPECT_EQ(cuCtxCreate(&made_, nullptr, 0, 0), CUDA_SUCCESS); }
+  CUcontext made_ = nullptr;  // current
+};
+
+TEST_F(TwoContexts, HaveEventsOfTheirOwn) {
+  const CUevent event = MakeEvent();
+  const CUstream stream = MakeStream();
+  EXPECT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS) << "the stream says its context";
+  EXPECT_EQ(cuEventRecord(event, nullptr), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuEventRecord(MakeEvent(), stream), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuStreamWaitEvent(nullptr, event, 0), CUDA_SUCCESS) << "anybody may wait";
+}
+
+TEST_F(TwoContexts, DoNotWaitForEachOther) {
+  for (const CUstream stream : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    const CUdeviceptr block = Allocate(kPage);
+    ASSERT_EQ(cuCtxSetCurrent(made_), CUDA_SUCCESS);
+    simcudaWriteTag(stream, block, kPage, 1);
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    simcudaWriteTag(stream, block, kPage, 2);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(simcudaPendingOperations(), 1u);
+    EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS) << "which waits for the device";
+    EXPECT_EQ(simcudaPendingOperations(), 0u);
+  }
+}
+
+TEST_F(TwoContexts, ThePrimaryWaitsForItsGreenOnes) {
+  CUgreenCtx green = nullptr;
+  CUcontext in_green = nullptr;
+  const CUdeviceptr block = Allocate(kPage);
+  ASSERT_EQ(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxFromGreenCtx(&in_green, green), CUDA_SUCCESS);
+  for (const bool other_way : {false, true}) {
+    ASSERT_EQ(cuCtxSetCurrent(other_way ? context_ : in_green), CUDA_SUCCESS);
+    simcudaWriteTag(nullptr, block, kPage, 1);
+    ASSERT_EQ(cuCtxSetCurrent(other_way ? in_green : context_), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(simcudaPendingOperations(), other_way ? 1u : 0u);
+  }
+}
+
 }  // namespace
 }  // namespace stalloc::simcuda

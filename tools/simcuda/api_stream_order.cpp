@@ -49,7 +49,7 @@ CUresult FreeInOrder(Call& call, Stream& stream, CUdeviceptr address) {
 
 CUresult RecordEvent(Call& call, Stream& stream, CUevent handle) {
   const std::shared_ptr<Event> event = call.machine.events.Find(handle);
-  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
   auto record = std::make_shared<EventRecord>();
   if (stream.capture != nullptr) {
     if (stream.capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;

@@ -151,11 +151,14 @@ void Scheduler::WaitForStream(Stream& stream) {
   for (const Fence& fence : FencesOf(stream)) Wait(fence);
 }
 
+// The primary context's green contexts are waited for with it.
 void Scheduler::WaitForContext(Context& context) {
   std::vector<Fence> fences;
-  fences.reserve(context.streams.size() + 1);
-  for (const std::shared_ptr<Stream>& stream : context.streams) fences.push_back(stream->Here());
-  if (context.legacy != nullptr) fences.push_back(context.legacy->Here());
+  for (const std::shared_ptr<Context>& other : machine_->all_contexts) {
+    if (other.get() != &context && (!other->alive || other->memory_of != &context)) continue;
+    for (const std::shared_ptr<Stream>& stream : other->streams) fences.push_back(stream->Here());
+    if (other->legacy != nullptr) fences.push_back(other->legacy->Here());
+  }
   for (const Fence& fence : fences) Wait(fence);
 }
 
