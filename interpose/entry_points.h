@@ -17,6 +17,7 @@
 // The types of the oldest versions, which cudaTypedefs.h keeps to NVIDIA's own builds. Checked against those by
 // tests/interpose/header_types_test.
 using PFN_cuStreamDestroy_v2000 = PFN_cuStreamDestroy_v4000;
+using PFN_cuCtxCreate_v2000 = PFN_cuCtxCreate_v3020;
 using PFN_cuCtxDestroy_v2000 = PFN_cuCtxDestroy_v4000;
 using PFN_cuDevicePrimaryCtxRelease_v7000 = PFN_cuDevicePrimaryCtxRelease_v11000;
 using PFN_cuDevicePrimaryCtxReset_v7000 = PFN_cuDevicePrimaryCtxReset_v11000;
@@ -42,6 +43,7 @@ using PFN_cuMemsetD2D16_v7000_ptsz = PFN_cuMemsetD2D16_v7000_ptds;
 using PFN_cuMemsetD2D32_v7000_ptsz = PFN_cuMemsetD2D32_v7000_ptds;
 
 // Names that cuda.h maps to their newest version. Here each name means the symbol of exactly that spelling.
+#undef cuCtxCreate
 #undef cuCtxDestroy
 #undef cuGraphAddNode
 #undef cuMemcpy3DBatchAsync

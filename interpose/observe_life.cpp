@@ -1,5 +1,5 @@
-// Streams and contexts that end. Their handles are used again for others, so the allocator is told while the handle
-// still means what it meant.
+// Contexts that are made, streams and contexts that end. Their handles are used again for others, so the allocator is
+// told of an end while the handle still means what it meant.
 #include "driver_call.h"
 #include "primary_contexts.h"
 #include "process_life.h"
@@ -14,7 +14,7 @@ void StreamEnds(CUstream stream) noexcept {
 }
 
 void ContextEnds(CUcontext context) noexcept {
-  if (context != nullptr && ServingAlready()) runtime::NoteContextDestroyed(context);
+  if (context != nullptr && Enabled()) runtime::NoteContextDestroyed(context);
 }
 
 void ContextLeft() noexcept {
@@ -36,6 +36,14 @@ CUcontext PrimaryContext(CUdevice device) noexcept {
   }
   Forward<Entry::k_cuDevicePrimaryCtxRelease_v2>(device);
   return context;
+}
+
+// Beside the primary context, which the runtime library may have made in ways that are not seen.
+CUresult Made(CUresult result, const CUcontext* context, CUdevice device) noexcept {
+  if (result != CUDA_SUCCESS || !Enabled()) return result;
+  runtime::NoteContextMade(PrimaryContext(device), device);
+  runtime::NoteContextMade(*context, device);
+  return result;
 }
 
 // A release ends the context only if it is the last one, which cannot be known before: libraries retain it too.
@@ -77,6 +85,29 @@ CUresult cuStreamDestroy(CUstream stream) {
 CUresult cuStreamDestroy_v2(CUstream stream) {
   StreamEnds(stream);
   return Forward<Entry::k_cuStreamDestroy_v2>(stream);
+}
+
+CUresult cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device) {
+  return Made(Forward<Entry::k_cuCtxCreate>(context, flags, device), context, device);
+}
+
+CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device) {
+  return Made(Forward<Entry::k_cuCtxCreate_v2>(context, flags, device), context, device);
+}
+
+CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinity, int count, unsigned int flags,
+                        CUdevice device) {
+  return Made(Forward<Entry::k_cuCtxCreate_v3>(context, affinity, count, flags, device), context, device);
+}
+
+CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned int flags, CUdevice device) {
+  return Made(Forward<Entry::k_cuCtxCreate_v4>(context, parameters, flags, device), context, device);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  const CUresult result = Forward<Entry::k_cuDevicePrimaryCtxRetain>(context, device);
+  if (result == CUDA_SUCCESS && Enabled()) stalloc::runtime::NoteContextMade(*context, device);
+  return result;
 }
 
 CUresult cuCtxDestroy(CUcontext context) {

@@ -43,7 +43,7 @@ CUresult DeviceMemory::Initialise() {
 
 // While a single stream is all there is, everything is in its order and no fence is kept.
 inline DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order) {
-  const StreamIndex stream = order ? streams_.IndexOf(order->stream, order->scope) : kNoStream;
+  const StreamIndex stream = order ? streams_.IndexOf(order->stream, order->context) : kNoStream;
   if (multi_stream_) return {stream, stream};
   if (stream == first_stream_ && stream != kNoStream && !unordered_requests_) [[likely]]
     return {stream, kNoStream};
@@ -67,13 +67,29 @@ DeviceMemory::Who DeviceMemory::ResolveOther(StreamIndex stream) {
   return {stream, multi_stream_ ? stream : kNoStream};
 }
 
+// There are more streams than can be followed. Those that have ended keep their place until all that was freed in their
+// order has executed.
+[[gnu::noinline]] DeviceMemory::Who DeviceMemory::ResolveInRoomOfEnded(const std::optional<Order>& order,
+                                                                       std::unique_lock<ShortLock>* lock,
+                                                                       ContextOnDemand* context) {
+  if (!streams_.AnyRetired()) return {};
+  lock->unlock();
+  if (context != nullptr) context->Enter();
+  const bool idle = SynchroniseAll();
+  lock->lock();
+  return idle ? Resolve(order) : Who{};
+}
+
 DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const std::optional<Order>& order,
                                                 std::uint64_t call_site, ContextOnDemand* context, Owner owner) {
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
   const Granule granules = GranulesOf(size_bytes);
   std::unique_lock lock(mutex_);
-  const Who who = Resolve(order);
-  if (order && who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};  // more than we follow
+  Who who = Resolve(order);
+  if (order && who.stream == kNoStream) [[unlikely]] {
+    who = ResolveInRoomOfEnded(order, &lock, context);
+    if (who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};
+  }
   Asked asked{{size_bytes, granules, call_site}, who, owner, plans_->Ask(asked)};
   const PlanFollower::Proposal& proposal = asked.proposal;
   if (proposal.place == nullptr && proposal.rooms.empty()) {
@@ -246,13 +262,13 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
 // Without a stream the program relies on the call's implicit synchronisation, and so does the next owner. While
 // somebody captures there is nothing to wait for with: the memory stays aside until that is over.
 CUresult DeviceMemory::FreeWhenIdle(CUdeviceptr address, const Block& block) {
-  const bool capturing = captures_in_progress.load(std::memory_order_relaxed) != 0;
-  const CUresult result = capturing ? CUDA_SUCCESS : driver_.cuCtxSynchronize();
+  CUresult result = CUDA_SUCCESS;
+  const bool idle = captures_in_progress.load(std::memory_order_relaxed) == 0 && WaitForContexts(&result);
   std::lock_guard lock(mutex_);
-  if (capturing || result != CUDA_SUCCESS) {
-    deferred_.push_back({address, block});
-  } else {
+  if (idle) {
     ReleaseBlock(address, block, Fence{});
+  } else {
+    deferred_.push_back({address, block});
   }
   return result;
 }

@@ -123,6 +123,29 @@ CUresult DeviceMemory::CarryExchange(Claim* claim) {
   return CUDA_SUCCESS;
 }
 
+// Records an event behind all that has been freed on the fence's stream. nullopt: that stream cannot be named here, or
+// is no more, or the driver refuses.
+std::optional<StreamTable::Marker> DeviceMemory::RecordBehind(Fence fence) {
+  StreamTable::Marker marker;
+  NamedStream named;
+  {
+    std::lock_guard lock(mutex_);
+    if (streams_.Retired(fence.stream)) return std::nullopt;
+    named = NameOf(fence.stream);
+    marker = {nullptr, streams_.ContextOf(fence.stream), fence.stream, streams_.Here(fence.stream).position};
+  }
+  const StreamScope scope(driver_, named);
+  if (!scope.names()) return std::nullopt;
+  const Event event = NewEvent(marker.context);
+  if (event.event == nullptr) return std::nullopt;
+  const CUresult result = driver_.cuEventRecord(event.event, named.handle);
+  std::lock_guard lock(mutex_);
+  if (result != CUDA_SUCCESS) return PutBack(event), std::nullopt;
+  marker.event = event.event;
+  streams_.AddMarker(marker);
+  return marker;
+}
+
 CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
   std::vector<Fence> fences;
   for (const auto& wait : claim->waits) {
@@ -135,43 +158,33 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
     }
   }
   for (const Fence& fence : fences) {
-    CUevent event = nullptr;
     Fence reached = fence;
+    CUevent event = nullptr;
     CUstream waiting = nullptr;
-    CUstream freed_on = nullptr;
-    bool recorded = false;
     {
       std::lock_guard lock(mutex_);
       if (streams_.Behind(who.effective, fence)) continue;
       if (who.effective != kNoStream) waiting = streams_.HandleOf(who.stream);
-      freed_on = streams_.HandleOf(fence.stream);
       // An event that lies behind the free already asks for less than one recorded now. It may pass and be recorded
       // again elsewhere before the wait is made: then what was to be waited for has executed.
       if (const StreamTable::Marker* marker = streams_.MarkerBehind(fence)) {
         event = marker->event;
         reached.position = marker->position;
-        recorded = true;
-      } else if (streams_.Retired(fence.stream)) {
-        continue;  // its last marker has passed
-      } else {
-        reached = streams_.Here(fence.stream);
       }
     }
-    if (!recorded && freed_on == CU_STREAM_PER_THREAD) {
-      // Another thread's default stream cannot be named from here.
-      if (!SynchroniseAll()) return CUDA_ERROR_NOT_READY;
-      continue;
-    }
-    if (!recorded) {
-      event = NewEvent();
-      if (event == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-      if (CUresult result = driver_.cuEventRecord(event, freed_on); result != CUDA_SUCCESS) return result;
+    if (event == nullptr) {
+      const std::optional<StreamTable::Marker> recorded = RecordBehind(fence);
+      if (!recorded) {
+        if (!SynchroniseAll()) return CUDA_ERROR_NOT_READY;
+        continue;
+      }
+      event = recorded->event;
+      reached.position = recorded->position;
     }
     const CUresult result =
         who.effective == kNoStream ? driver_.cuEventSynchronize(event) : driver_.cuStreamWaitEvent(waiting, event, 0);
-    std::lock_guard lock(mutex_);
-    if (!recorded) streams_.AddMarker({event, reached.stream, reached.position});
     if (result != CUDA_SUCCESS) return result;
+    std::lock_guard lock(mutex_);
     ++counters_.waits_inserted;
     if (who.effective == kNoStream) {
       streams_.Pass(reached.stream, reached.position);

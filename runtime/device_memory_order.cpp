@@ -8,42 +8,61 @@
 
 namespace stalloc::runtime {
 
-CUevent DeviceMemory::NewEvent() {
+// Under the lock.
+NamedStream DeviceMemory::NameOf(StreamIndex stream) const {
+  NamedStream named{.handle = streams_.HandleOf(stream), .is_anothers = !streams_.HasNameHere(stream)};
+  if (!contexts_.several()) return named;
+  named.context = streams_.ContextOf(stream);
+  named.may_enter = contexts_.MayEnter(named.context);
+  return named;
+}
+
+// An event of `context`, which is current. Its `event` is null where there is none to be had.
+DeviceMemory::Event DeviceMemory::NewEvent(CUcontext context) {
   {
     std::lock_guard lock(mutex_);
-    if (!idle_events_.empty()) {
-      const CUevent event = idle_events_.back();
+    const auto idle = std::find_if(idle_events_.rbegin(), idle_events_.rend(),
+                                   [&](const Event& event) { return event.context == context; });
+    if (idle != idle_events_.rend()) {
+      const Event event = *idle;
+      *idle = idle_events_.back();
       idle_events_.pop_back();
       return event;
     }
   }
-  CUevent event = nullptr;
-  return driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
+  Event made{nullptr, context};
+  if (driver_.cuEventCreate(&made.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) made.event = nullptr;
+  return made;
+}
+
+// Under the lock. An event of a context that has ended meanwhile ended with it.
+void DeviceMemory::PutBack(const Event& event) {
+  if (event.context == nullptr || contexts_.Has(event.context)) idle_events_.push_back(event);
 }
 
 void DeviceMemory::RecordMarker(StreamIndex stream) {
-  CUstream handle = nullptr;
+  NamedStream named;
+  CUcontext context = nullptr;
   Fence here;
   {
     std::lock_guard lock(mutex_);
-    handle = streams_.HandleOf(stream);
+    named = NameOf(stream);
+    context = streams_.ContextOf(stream);
     here = streams_.Here(stream);
   }
-  if (Captures(driver_, handle)) return;
-  if (driver_.cuStreamQuery(handle) == CUDA_SUCCESS) {  // idle: nothing to mark
+  const StreamScope scope(driver_, named);
+  if (!scope.names() || Captures(driver_, named.handle)) return;
+  if (driver_.cuStreamQuery(named.handle) == CUDA_SUCCESS) {  // idle: nothing to mark
     std::lock_guard lock(mutex_);
     streams_.Pass(here.stream, here.position);
     return;
   }
-  const CUevent event = NewEvent();
-  if (event == nullptr) return;
-  const CUresult result = driver_.cuEventRecord(event, handle);
+  const Event event = NewEvent(context);
+  if (event.event == nullptr) return;
+  const CUresult result = driver_.cuEventRecord(event.event, named.handle);
   std::lock_guard lock(mutex_);
-  if (result != CUDA_SUCCESS) {
-    idle_events_.push_back(event);
-    return;
-  }
-  streams_.AddMarker({event, here.stream, here.position});
+  if (result != CUDA_SUCCESS) return PutBack(event);
+  streams_.AddMarker({event.event, context, here.stream, here.position});
   ++counters_.markers_recorded;
 }
 
@@ -53,10 +72,7 @@ void DeviceMemory::RecordMarkers() {
   std::size_t count = 0;
   {
     std::lock_guard lock(mutex_);
-    streams_.VisitUncovered([&](StreamIndex stream) {
-      // A per-thread default stream can be named by its own thread alone; its owner is not known here.
-      if (streams_.HandleOf(stream) != CU_STREAM_PER_THREAD) uncovered[count++] = stream;
-    });
+    streams_.VisitUncovered([&](StreamIndex stream) { uncovered[count++] = stream; });
   }
   for (std::size_t i = 0; i < count; ++i) RecordMarker(uncovered[i]);
   PollMarkers();
@@ -86,11 +102,29 @@ void DeviceMemory::PollMarkers() {
   for (std::size_t i = 0; i < count; ++i) {
     if (passed[i]) {
       streams_.Pass(markers[i].stream, markers[i].position);
-      idle_events_.push_back(markers[i].event);
+      PutBack({markers[i].event, markers[i].context});
     } else {
       streams_.AddMarker(markers[i]);
     }
   }
+}
+
+// Waits for all work that may use this memory, in every context: one's work says nothing of another's. False: some of
+// it could not be waited for. `here` receives what the driver says in the current context.
+bool DeviceMemory::WaitForContexts(CUresult* here) {
+  std::vector<CUcontext> contexts;
+  {
+    std::lock_guard lock(mutex_);
+    contexts = contexts_.ToWaitIn();
+  }
+  *here = driver_.cuCtxSynchronize();
+  bool all = *here == CUDA_SUCCESS;
+  for (const CUcontext context : contexts) {
+    const ContextScope scope(driver_, context);
+    const CUresult result = scope.result() == CUDA_SUCCESS ? driver_.cuCtxSynchronize() : scope.result();
+    all = all && (result == CUDA_SUCCESS || HasEnded(result));
+  }
+  return all;
 }
 
 bool DeviceMemory::SynchroniseAll() {
@@ -100,7 +134,8 @@ bool DeviceMemory::SynchroniseAll() {
     std::lock_guard lock(mutex_);
     for (StreamIndex s = 1; s <= streams_.count(); ++s) reached.push_back(streams_.Here(s));
   }
-  if (driver_.cuCtxSynchronize() != CUDA_SUCCESS) return false;
+  CUresult here = CUDA_SUCCESS;
+  if (!WaitForContexts(&here)) return false;
   std::lock_guard lock(mutex_);
   for (const Fence& fence : reached) streams_.Pass(fence.stream, fence.position);
   return true;
@@ -113,7 +148,8 @@ void DeviceMemory::FinishDeferred() {
     if (deferred_.empty() || captures_in_progress.load(std::memory_order_relaxed) != 0) return;
     deferred.swap(deferred_);
   }
-  const bool done = driver_.cuCtxSynchronize() == CUDA_SUCCESS;
+  CUresult here = CUDA_SUCCESS;
+  const bool done = WaitForContexts(&here);
   std::lock_guard lock(mutex_);
   for (const Deferred& d : deferred) {
     if (done) {
@@ -124,11 +160,30 @@ void DeviceMemory::FinishDeferred() {
   }
 }
 
+void DeviceMemory::NoteContext(CUcontext context, CUcontext waits_in) {
+  std::lock_guard lock(mutex_);
+  contexts_.Add(context, waits_in);
+}
+
+bool DeviceMemory::IsUsedIn(CUcontext context) const {
+  std::lock_guard lock(mutex_);
+  return contexts_.Has(context);
+}
+
+void DeviceMemory::ForgetContext(CUcontext context) {
+  std::lock_guard lock(mutex_);
+  contexts_.Remove(context);
+  streams_.RetireAllOf(context);
+  std::erase_if(idle_events_, [&](const Event& event) { return event.context == context; });
+  // Everything free was freed in its order, and is behind all of its work.
+  if (!multi_stream_ && first_stream_ != kNoStream && streams_.Retired(first_stream_)) first_stream_ = kNoStream;
+}
+
 void DeviceMemory::NoteStreamDestroyed(Order order) {
   StreamIndex stream = kNoStream;
   {
     std::lock_guard lock(mutex_);
-    stream = streams_.FindExisting(order.stream, order.scope);
+    stream = streams_.FindExisting(order.stream, order.context);
     if (stream == kNoStream) return;
     if (!multi_stream_) {
       space_->RefenceAll(kNoStream, streams_.Advance(stream));
@@ -151,7 +206,7 @@ void DeviceMemory::NoteStreamDestroyed(Order order) {
 DeviceMemory::Noted DeviceMemory::NoteEventRecorded(CUevent event, Order order) {
   std::lock_guard lock(mutex_);
   if (!multi_stream_ && recorder_ == nullptr) return {};
-  const StreamIndex stream = streams_.IndexOf(order.stream, order.scope);
+  const StreamIndex stream = streams_.IndexOf(order.stream, order.context);
   streams_.EventRecorded(event, stream);
   return {stream, recorder_ ? recorder_->NextSequence() : 0};
 }
@@ -159,7 +214,7 @@ DeviceMemory::Noted DeviceMemory::NoteEventRecorded(CUevent event, Order order) 
 DeviceMemory::Noted DeviceMemory::NoteStreamWaits(Order order, CUevent event) {
   std::lock_guard lock(mutex_);
   if (!multi_stream_ && recorder_ == nullptr) return {};
-  const StreamIndex stream = streams_.IndexOf(order.stream, order.scope);
+  const StreamIndex stream = streams_.IndexOf(order.stream, order.context);
   streams_.StreamWaits(stream, event, [&](Fence fence) {
     if (!observing_.load(std::memory_order_relaxed)) return;
     Seen* seen = PutDown();

@@ -67,7 +67,7 @@ struct DeviceMemory::IdlePages {
   std::vector<PageRun> runs;
   std::vector<View> views;
   // With a single stream no fences are kept: its work must be known to have executed.
-  std::optional<CUstream> sole;
+  std::optional<NamedStream> sole;
 };
 
 // Under the lock. From the top down, so that what is kept is dense.
@@ -100,7 +100,8 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
     space_->Claim({run.first * kPageGranules, run.last * kPageGranules});
     claimed.runs.push_back(run);
   }
-  if (!multi_stream_ && first_stream_ != kNoStream) claimed.sole = streams_.HandleOf(first_stream_);
+  if (!multi_stream_ && first_stream_ != kNoStream && !streams_.Executed(streams_.Here(first_stream_)))
+    claimed.sole = NameOf(first_stream_);
   return claimed;
 }
 
@@ -113,8 +114,11 @@ void DeviceMemory::DropView(ViewIndex view) {
 // Without the lock. Has all work executed that may use these pages?
 bool DeviceMemory::AreExecuted(const IdlePages& idle, Spare spare) {
   const bool wait = spare == Spare::kPlanned;
-  const bool executed =
-      !idle.sole || (!wait && !Captures(driver_, *idle.sole) && driver_.cuStreamQuery(*idle.sole) == CUDA_SUCCESS);
+  const auto is_idle = [&](const NamedStream& stream) {
+    const StreamScope scope(driver_, stream);
+    return scope.names() && !Captures(driver_, stream.handle) && driver_.cuStreamQuery(stream.handle) == CUDA_SUCCESS;
+  };
+  const bool executed = !idle.sole || (!wait && is_idle(*idle.sole));
   // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
   // it.
   return !idle.views.empty() || (wait && !executed) ? SynchroniseAll() : executed;

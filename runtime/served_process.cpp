@@ -27,7 +27,10 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext current)
     refusal = e.what();
   }
   int count = 0;
-  if (process.driver.cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1) process.several_devices.store(true);
+  if (process.driver.cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1) {
+    process.several_devices.store(true);
+    g_several_contexts.store(true);
+  }
   DeviceService* service = nullptr;
   {
     std::lock_guard lock(process.mutex);
@@ -42,6 +45,12 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext current)
     if (process.recorder.recording()) service->memory().SetRecorder(&process.recorder);
     process.devices[device].store(service, std::memory_order_release);
     process.served_devices.fetch_add(1);
+  }
+  try {
+    service->memory().NoteContext(context, context);
+    // Those that are made from here on tell it themselves.
+    for (const CUcontext living : LivingContexts(device)) service->memory().NoteContext(living, living);
+  } catch (const std::exception&) {  // each is noted with its first request, or has none served
   }
   if (process.settings.planning) process.learning.Add(&service->learner(), context);
   return service;
@@ -73,12 +82,16 @@ CUresult NoteContext(Process& process, CUdevice device, CUcontext context, Devic
   // It may be one that has ended. Those that are known have not.
   if (process.context_epoch.load(std::memory_order_relaxed) != kNoContextHasEnded)
     if (const CUresult result = Sound(process.driver); result != CUDA_SUCCESS) return result;
+  const CUcontext waits_in = MemoryContextOf(context);
   const std::lock_guard lock(process.mutex);
   if (const Process::KnownContext* found = Find(known, context)) return *owner = found->owner, CUDA_SUCCESS;
   DeviceMemory::Owner& last = process.last_owner[device];
   *owner = last == std::numeric_limits<DeviceMemory::Owner>::max() ? DeviceMemory::kNoOwner : ++last;
   try {
+    // Before anything is served in it.
+    if (DeviceService* service = process.devices[device].load()) service->memory().NoteContext(context, waits_in);
     known.push_back({context, *owner});
+    if (known.size() > 1) g_several_contexts.store(true);
   } catch (const std::exception&) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -117,18 +130,6 @@ Place CurrentPlace(Process& process) noexcept {
   return place;
 }
 
-// Of a stream that may be another device's. Rarely asked: each thread remembers the answer for some streams.
-Place StreamPlace(Process& process, CUstream stream) noexcept {
-  Place place;
-  if (process.driver.cuStreamGetCtx(stream, &place.context) != CUDA_SUCCESS || place.context == nullptr) return {};
-  ContextScope scope(process.driver, place.context);
-  CUdevice device = 0;
-  if (process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
-  DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
-  place.service = ServiceOn(process, device, place.context, &owner);
-  return place;
-}
-
 }  // namespace
 
 CUresult AskCurrentContext(Process& process, bool needs_context) noexcept {
@@ -147,15 +148,28 @@ CUresult AskCurrentContext(Process& process, bool needs_context) noexcept {
   return result;
 }
 
+// Rarely asked: each thread remembers the answer for some streams.
+Place PlaceOfStream(Process& process, CUstream stream) noexcept {
+  if (IsDefaultStream(stream)) return FindPlace(process, stream);
+  Place place;
+  if (process.driver.cuStreamGetCtx(stream, &place.context) != CUDA_SUCCESS || place.context == nullptr) return {};
+  ContextScope scope(process.driver, place.context);
+  CUdevice device = 0;
+  if (scope.result() != CUDA_SUCCESS || process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
+  DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
+  place.service = ServiceOn(process, device, place.context, &owner);
+  return place;
+}
+
 Place FindPlace(Process& process, StreamOrder order) noexcept {
   const Place here = CurrentPlace(process);
   // With no context the driver must be let speak.
   if (here.context == nullptr || !order || IsDefaultStream(*order)) return here;
   const std::uint64_t epoch = process.stream_epoch.load(std::memory_order_acquire);
-  // With one device there is no other.
+  // With one context there is no other.
   Place place = here;
-  if (process.several_devices.load(std::memory_order_relaxed)) {
-    place = StreamPlace(process, *order);
+  if (g_several_contexts.load(std::memory_order_relaxed)) {
+    place = PlaceOfStream(process, *order);
     if (place.context == nullptr) return here;
   }
   if (place.service == nullptr) return place;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cuda.h>
-#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "living_contexts.h"
 #include "runtime/context_scope.h"
 #include "runtime/device_service.h"
 #include "runtime/driver_api.h"
@@ -48,7 +48,7 @@ struct Process {
   std::vector<KnownContext> contexts[kMaxDevices];
   DeviceMemory::Owner last_owner[kMaxDevices] = {};  // no number is given twice; contexts after the last have none
   PeerAccess peers[kMaxDevices];                     // by the device that owns the memory
-  std::atomic<bool> several_devices{false};          // can be seen by this process
+  std::atomic<bool> several_devices{false};          // can be seen by this process: several contexts, too
   std::atomic<int> served_devices{0};
   std::atomic<std::uint64_t> context_epoch{kNoContextHasEnded};
   std::atomic<std::uint64_t> stream_epoch{1};  // counts streams and contexts that ended: their handles may come back
@@ -58,11 +58,6 @@ struct Process {
   std::atomic<bool> exiting{false};         // exit() has been called: the kernel takes everything back soon
   std::atomic<bool> stream_ordered{false};  // a request with a stream has been seen
 };
-
-void ForgetGreenContext(CUcontext context) noexcept;
-
-// The primary context whose memory a green context uses, or any other context itself.
-CUcontext MemoryContextOf(CUcontext context) noexcept;
 
 extern std::atomic<Process*> g_process;
 extern std::atomic<bool> g_forked;
@@ -78,11 +73,6 @@ struct Place {
   DeviceService* service = nullptr;  // nullptr: nowhere; there is no context, or the device is not served
   CUcontext context = nullptr;       // that of the stream, or the current one
 };
-
-// True for the streams whose handle means another stream in each context.
-inline bool IsDefaultStream(CUstream stream) noexcept {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
 
 // What each thread remembers, so that the usual request asks the driver nothing, or only which context is current.
 // Initial-exec and constant: plain offsets from the thread pointer.
@@ -129,6 +119,9 @@ inline CUresult CheckCurrentContext(Process& process, bool needs_context) noexce
   return AskCurrentContext(process, needs_context);
 }
 
+// Of a stream, by the stream alone where it is not a default one: no context need be current.
+Place PlaceOfStream(Process& process, CUstream stream) noexcept;
+
 // Of the device of the order's stream; without a stream, of the current context's device.
 Place FindPlace(Process& process, StreamOrder order) noexcept;
 inline Place PlaceOf(Process& process, StreamOrder order) noexcept {
@@ -157,15 +150,9 @@ void ForEachService(Process* process, Visit visit) noexcept {
     if (DeviceService* service = slot.load(std::memory_order_acquire)) visit(*service);
 }
 
-// What makes a stream handle unique: the legacy stream is one a context, the per-thread stream one a context and
-// thread.
 inline std::optional<DeviceMemory::Order> OrderOf(StreamOrder order, CUcontext context) noexcept {
   if (!order) return std::nullopt;
-  if (!IsDefaultStream(*order)) [[likely]]
-    return DeviceMemory::Order{*order, 0};
-  const auto scope = reinterpret_cast<std::uint64_t>(context);
-  if (*order != CU_STREAM_PER_THREAD) return DeviceMemory::Order{nullptr, scope};
-  return DeviceMemory::Order{*order, scope ^ (static_cast<std::uint64_t>(::pthread_self()) << 1)};
+  return DeviceMemory::Order{*order, context};
 }
 
 // A trace's event of a device, without what it is about.

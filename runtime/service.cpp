@@ -53,10 +53,10 @@ void RecordAllocation(Process& process, const DeviceService& service, std::size_
 }
 
 CUresult FreeAndRecord(Process& process, DeviceService& service, CUdeviceptr address, StreamOrder order,
-                       ContextOnDemand* context) {
+                       const std::optional<DeviceMemory::Order>& in_order, ContextOnDemand* context) {
   DeviceMemory::BlockInfo freed;
   StreamIndex stream = kNoStream;
-  const CUresult result = service.memory().Free(address, OrderOf(order, service.context()), &freed, &stream, context);
+  const CUresult result = service.memory().Free(address, in_order, &freed, &stream, context);
   if (freed.number == 0 || !process.recorder.recording()) return result;
   planner::TraceEvent event = EventOf(service, order, stream);
   event.op = planner::TraceEvent::Op::kFree;
@@ -117,19 +117,24 @@ CUresult RefusedByCapture(Process& process, StreamOrder order, CUcontext context
   return result;
 }
 
-// Is `stream`, as the calling thread names it, one whose order the service's device can follow?
-bool OrderedOn(Process& process, const DeviceService& service, CUstream stream) noexcept {
-  if (!process.several_devices.load(std::memory_order_relaxed)) return true;
-  const Place place = PlaceOf(process, stream);
-  return place.context == nullptr || place.service == &service;
-}
-
 // A block that is freed on another device's stream. Its own device cannot record anything there, so the host waits for
 // that stream; what the program had in mind is then behind any stream of the device's own.
-StreamOrder WaitOnHost(Process& process, CUstream stream) noexcept {
+std::optional<DeviceMemory::Order> WaitOnHost(Process& process, CUstream stream, CUcontext context) noexcept {
   const RelaxedCapture relaxed(process.driver);
   if (process.driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return std::nullopt;
-  return CU_STREAM_LEGACY;
+  return OrderOf(CU_STREAM_LEGACY, context);
+}
+
+// The order of a free, for the device whose memory it is. Which context is current is asked only where there are
+// several.
+std::optional<DeviceMemory::Order> OrderOfFree(Process& process, const DeviceService& service,
+                                               StreamOrder order) noexcept {
+  if (!order || !g_several_contexts.load(std::memory_order_relaxed)) [[likely]]
+    return OrderOf(order, service.context());
+  Place place = PlaceOf(process, order);
+  if (place.context == nullptr) place = PlaceOfStream(process, *order);  // no context is current
+  if (place.context == nullptr) return OrderOf(order, service.context());
+  return place.service == &service ? OrderOf(order, place.context) : WaitOnHost(process, *order, service.context());
 }
 
 }  // namespace
@@ -156,11 +161,10 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
     *result = CheckCurrentContext(*process, order && IsDefaultStream(*order));
     if (*result == CUDA_SUCCESS) *result = RefusedByCapture(*process, order, service->context());
     if (*result != CUDA_SUCCESS) return Answer::kServed;
-    if (order && !OrderedOn(*process, *service, *order)) order = WaitOnHost(*process, *order);
-    ContextOnDemand context(process->driver, service->context(), service->context());
-    *result = process->traced
-                  ? FreeAndRecord(*process, *service, address, order, &context)
-                  : service->memory().Free(address, OrderOf(order, service->context()), nullptr, nullptr, &context);
+    const std::optional<DeviceMemory::Order> in_order = OrderOfFree(*process, *service, order);
+    ContextOnDemand context(process->driver, service->context(), in_order ? in_order->context : nullptr);
+    *result = process->traced ? FreeAndRecord(*process, *service, address, order, in_order, &context)
+                              : service->memory().Free(address, in_order, nullptr, nullptr, &context);
   } catch (const std::exception&) {
     *result = CUDA_ERROR_OUT_OF_MEMORY;
   }

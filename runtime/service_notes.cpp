@@ -52,12 +52,17 @@ DeviceMemory::Owner Forget(Process& process, CUdevice device, CUcontext context,
   return owner;
 }
 
-// What a context has allocated without a stream ends with it; what it has taken from the device's pool does not.
-void FreeBlocksOf(Process& process, DeviceService& service, CUcontext context, DeviceMemory::Owner owner) noexcept {
-  if (owner == DeviceMemory::kNoOwner || process.exiting.load()) return;
+// Waits for what a context that is about to end, or has ended, is still doing. False: that is not known.
+bool IsOver(Process& process, CUcontext context) noexcept {
   const ContextScope scope(process.driver, context);
   const RelaxedCapture relaxed(process.driver);
-  if (process.driver.cuCtxSynchronize() != CUDA_SUCCESS) return;  // what it is still doing is not known
+  const CUresult result = scope.result() == CUDA_SUCCESS ? process.driver.cuCtxSynchronize() : scope.result();
+  return result == CUDA_SUCCESS || HasEnded(result);
+}
+
+// What a context has allocated without a stream ends with it; what it has taken from the device's pool does not.
+void FreeBlocksOf(Process& process, DeviceService& service, DeviceMemory::Owner owner) noexcept {
+  if (owner == DeviceMemory::kNoOwner) return;
   try {
     for (const DeviceMemory::BlockInfo& freed : service.memory().FreeAllOf(owner)) {
       if (!process.recorder.recording()) continue;
@@ -111,16 +116,21 @@ void NoteStreamDestroyed(CUstream stream) noexcept {
 }
 
 void NoteContextDestroyed(CUcontext context) noexcept {
+  ForgetLivingContext(context);
   Process* process = Serving();
   if (process == nullptr) return;
   for (auto& slot : process->devices) {
     DeviceService* service = slot.load(std::memory_order_acquire);
     if (service == nullptr) continue;
     const CUcontext other = AnotherThan(*process, service->device(), context);
+    const bool goes_on = other != nullptr && !process->exiting.load() && service->memory().IsUsedIn(context);
+    const bool over = goes_on && IsOver(*process, context);
     for (bool found = true; found;) {
       const DeviceMemory::Owner owner = Forget(*process, service->device(), context, &found);
-      if (other != nullptr) FreeBlocksOf(*process, *service, context, owner);
+      if (over) FreeBlocksOf(*process, *service, owner);
     }
+    // Whatever it was that could not be waited for ends with the context.
+    if (goes_on) service->memory().ForgetContext(context);
     if (service->context() != context) continue;
     if (other != nullptr) {
       Move(*process, *service, other);  // blocks of the other context are in there
@@ -159,7 +169,7 @@ int DeviceOfContext(CUcontext context) noexcept {
 
 // Its blocks keep their number, by which they are the primary context's from now on.
 void NoteGreenContextDestroyed(CUcontext context, CUcontext primary) noexcept {
-  ForgetGreenContext(context);
+  ForgetLivingContext(context);
   Process* process = Serving();
   const int device = DeviceOfContext(context);
   DeviceService* service = OnDevice(process, device);
@@ -170,13 +180,9 @@ void NoteGreenContextDestroyed(CUcontext context, CUcontext primary) noexcept {
       if (known.context == context) known.context = primary;
   }
   if (service->context() == context) Move(*process, *service, primary);
-  {
-    // Its default stream has no name of its own, and nobody else says that it ends.
-    const ContextScope scope(process->driver, context);
-    const RelaxedCapture relaxed(process->driver);
-    process->driver.cuCtxSynchronize();
-    service->memory().NoteStreamDestroyed(*OrderOf(CUstream{}, context));
-  }
+  // Nobody else says that its streams end.
+  IsOver(*process, context);
+  service->memory().ForgetContext(context);
   ContextHasEnded(*process);
 }
 

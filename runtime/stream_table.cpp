@@ -13,28 +13,51 @@ StreamTable::StreamTable() : streams_(1), by_key_(64), clocks_(kMaxStreams * kMa
   streams_.reserve(kMaxStreams);
 }
 
-StreamIndex StreamTable::FindExisting(CUstream handle, std::uint64_t scope) const {
-  const StreamIndex* found = by_key_.Find(KeyOf(handle, scope));
+std::uint64_t StreamTable::KeyOfPerThread(CUcontext context) {
+  const std::uint64_t in_thread = ThisThread().number * 0x9E3779B97F4A7C15ull;
+  return (in_thread ^ reinterpret_cast<std::uint64_t>(context)) * 0xC2B2AE3D27D4EB4Full | 1;
+}
+
+StreamIndex StreamTable::FindExisting(CUstream handle, CUcontext context) const {
+  const StreamIndex* found = by_key_.Find(KeyOf(handle, context));
   return found == nullptr ? kNoStream : *found;
 }
 
-StreamIndex StreamTable::IndexOfKey(std::uint64_t key, CUstream handle) {
+// A retired index whose frees have all executed: nothing in the free space carries it un-passed, and its positions go
+// on from where they were.
+StreamIndex StreamTable::FindUnused() const {
+  for (StreamIndex i = count(); i >= 1; --i)
+    if (streams_[i].retired && streams_[i].passed == streams_[i].position) return i;
+  return kNoStream;
+}
+
+// Nobody says when a thread's default stream ends, so it is asked for when there is need of its place.
+void StreamTable::RetireOfEndedThreads() {
+  for (StreamIndex i = 1; i <= count(); ++i)
+    if (!streams_[i].retired && streams_[i].thread.ended()) Retire(i);
+}
+
+StreamIndex StreamTable::IndexOfKey(std::uint64_t key, CUstream handle, CUcontext context) {
   StreamIndex index = kNoStream;
   if (const StreamIndex* found = by_key_.Find(key)) {
     index = *found;
   } else {
-    // A retired index whose frees have all executed is free again: nothing in the free space carries it un-passed, and
-    // its positions go on from where they were.
-    for (StreamIndex i = 1; i <= count(); ++i)
-      if (streams_[i].retired && streams_[i].passed == streams_[i].position) index = i;
+    index = FindUnused();
+    if (index == kNoStream && streams_.size() >= kMaxStreams - 1) {
+      RetireOfEndedThreads();
+      index = FindUnused();
+      if (index == kNoStream) return kNoStream;
+    }
     if (index == kNoStream) {
-      if (streams_.size() >= kMaxStreams - 1) return kNoStream;
       streams_.emplace_back();
       index = count();
     }
-    streams_[index].handle = handle;
-    streams_[index].key = key;
-    streams_[index].retired = false;
+    Stream& stream = streams_[index];
+    stream.handle = handle;
+    stream.context = context;
+    stream.thread = handle == CU_STREAM_PER_THREAD ? ThisThread() : ThreadIdentity{};
+    stream.key = key;
+    stream.retired = false;
     for (StreamIndex i = 0; i < kMaxStreams; ++i) clocks_[Cell(index, i)] = {};
     by_key_.Insert(key, index);
   }
@@ -100,6 +123,18 @@ void StreamTable::Retire(StreamIndex stream) {
   streams_[stream].retired = true;
   last_key_ = 0;
   last_index_ = kNoStream;
+}
+
+void StreamTable::RetireAllOf(CUcontext context) {
+  for (StreamIndex i = 1; i <= count(); ++i) {
+    if (streams_[i].context != context) continue;
+    Pass(i, streams_[i].position);
+    if (!streams_[i].retired) Retire(i);
+  }
+  std::erase_if(markers_, [&](const Marker& marker) { return marker.context == context; });
+  // Which of the program's events were the context's is not known, and their handles come back.
+  events_ = FlatMap<std::uint32_t>(256);
+  event_clocks_.clear();
 }
 
 }  // namespace stalloc::runtime

@@ -144,7 +144,7 @@ class Replay {
 
   std::optional<DeviceMemory::Order> OrderOf(const TraceEvent& event) {
     if ((event.flags & TraceEvent::kHasStream) == 0) return std::nullopt;
-    return DeviceMemory::Order{device_.Stream(event.stream), 0};
+    return DeviceMemory::Order{device_.Stream(event.stream), nullptr};
   }
 
   // The program's own order, done on the device and told to the allocator as the hooks do.
@@ -154,10 +154,10 @@ class Replay {
     if (event.op == TraceEvent::Op::kRecord) {
       if (fresh) CheckSimulated(cuEventCreate(&at->second, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
       CheckSimulated(cuEventRecord(at->second, stream), "cuEventRecord");
-      service_->memory().NoteEventRecorded(at->second, {stream, 0});
+      service_->memory().NoteEventRecorded(at->second, {stream, nullptr});
     } else if (!fresh && at->second != nullptr) {
       CheckSimulated(cuStreamWaitEvent(stream, at->second, 0), "cuStreamWaitEvent");
-      service_->memory().NoteStreamWaits({stream, 0}, at->second);
+      service_->memory().NoteStreamWaits({stream, nullptr}, at->second);
     }
   }
 

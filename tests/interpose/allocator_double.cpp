@@ -174,6 +174,11 @@ void NoteContextLeft() noexcept {
   Count("context.left");
 }
 
+void NoteContextMade(CUcontext, CUdevice) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("context.made");
+}
+
 void NoteGreenContext(CUcontext, CUcontext) noexcept { Count("context.green"); }
 int DeviceOfContext(CUcontext) noexcept { return 0; }
 void NoteGreenContextDestroyed(CUcontext, CUcontext) noexcept { Count("context.green.destroyed"); }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "run_program.h"
 
@@ -117,6 +118,35 @@ INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices,
                                          "rows_refused", "elsewhere", "elsewhere_refused", "one_call", "host_refused",
                                          "host_peers", "arrays", "arrays_refused", "array_rows"),
                          [](const auto& part) { return std::string(part.param); });
+
+// Memory that one context works on and another wants: by kinds of contexts, and by what is done.
+struct TwoContexts : testing::TestWithParam<std::tuple<std::string, std::string>> {
+  static Outcome Run(Environment environment, const char* seed) {
+    environment["SIMCUDA_SEED"] = seed;
+    return RunProgram({Program("context_order"), std::get<0>(GetParam()), std::get<1>(GetParam())}, environment);
+  }
+};
+
+TEST_P(TwoContexts, HoldWithoutTheShim) {
+  const Outcome outcome = Run(Simulated(), "0");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+// Seed 0: nothing executes before it is waited for. Others: in some order.
+TEST_P(TwoContexts, HoldWithTheShim) {
+  for (const char* seed : {"0", "1", "2", "3"}) {
+    const Outcome outcome = Run(Served(), seed);
+    EXPECT_EQ(outcome.exit_code, 0) << "seed " << seed << ": " << outcome.output;
+    EXPECT_NE(outcome.output.find(" online, 0 passed through"), std::string::npos) << outcome.output;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Order, TwoContexts,
+                         testing::Combine(testing::Values("primary_made", "made_primary", "both_made", "green"),
+                                          testing::Values("default", "legacy", "per_thread", "freed_elsewhere", "made",
+                                                          "no_stream", "used_elsewhere", "trim", "short", "capture",
+                                                          "threads", "other_thread", "end", "random")),
+                         [](const auto& part) { return std::get<0>(part.param) + "_" + std::get<1>(part.param); });
 
 std::size_t CountOf(const std::string& text, const std::string& part) {
   std::size_t count = 0;

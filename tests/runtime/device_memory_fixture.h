@@ -19,7 +19,7 @@ namespace stalloc::runtime {
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 inline CUstream Stream(std::uintptr_t n) { return reinterpret_cast<CUstream>(n * 16); }
-inline DeviceMemory::Order On(std::uintptr_t n) { return {Stream(n), 0}; }
+inline DeviceMemory::Order On(std::uintptr_t n) { return {Stream(n), nullptr}; }
 
 class DeviceMemoryTest : public ModelTest {
  protected:

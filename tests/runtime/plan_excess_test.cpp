@@ -60,7 +60,7 @@ class TwoStreams {
 
  private:
   static DeviceMemory::Order Stream(int which) {
-    return {reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(16 + 16 * which)), 0};
+    return {reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(16 + 16 * which)), nullptr};
   }
   CUdeviceptr Make(std::uint64_t bytes, int stream, std::uint64_t call_site) {
     const auto made = memory_.Allocate(bytes, Stream(stream), call_site);

@@ -128,7 +128,7 @@ class TrainingLoop {
     CUdeviceptr address;
     std::uint64_t bytes, number;
   };
-  static DeviceMemory::Order Stream() { return {reinterpret_cast<CUstream>(std::uintptr_t{16}), 0}; }
+  static DeviceMemory::Order Stream() { return {reinterpret_cast<CUstream>(std::uintptr_t{16}), nullptr}; }
 
   Block Make(std::uint64_t bytes, std::uint64_t call_site) {
     const auto made = memory_.Allocate(bytes, Stream(), call_site);

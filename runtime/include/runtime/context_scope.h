@@ -14,11 +14,19 @@ inline CUcontext CurrentContext(const DriverApi& driver) noexcept {
   return current;
 }
 
+// What the driver says of a context that is no more: it does nothing.
+inline bool HasEnded(CUresult result) noexcept {
+  return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
+}
+
 // Makes a context current where another one (or none) is.
 class ContextScope {
  public:
-  ContextScope(const DriverApi& driver, CUcontext wanted) noexcept
-      : driver_(driver), pushed_(CurrentContext(driver) != wanted && driver.cuCtxPushCurrent(wanted) == CUDA_SUCCESS) {}
+  ContextScope(const DriverApi& driver, CUcontext wanted) noexcept : driver_(driver) {
+    if (CurrentContext(driver) == wanted) return;
+    result_ = driver.cuCtxPushCurrent(wanted);
+    pushed_ = result_ == CUDA_SUCCESS;
+  }
   ~ContextScope() {
     CUcontext popped = nullptr;
     if (pushed_) driver_.cuCtxPopCurrent(&popped);
@@ -26,12 +34,48 @@ class ContextScope {
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
+  // CUDA_SUCCESS: it is current.
+  CUresult result() const noexcept { return result_; }
+
  private:
   const DriverApi& driver_;
-  const bool pushed_;
+  CUresult result_ = CUDA_SUCCESS;
+  bool pushed_ = false;
 };
 
-// The same for a request that seldom has anything to ask the driver: entered before the first call, if there is one.
+// A stream and where its handle means it.
+struct NamedStream {
+  CUstream handle = nullptr;
+  CUcontext context = nullptr;  // nullptr: in whichever is current
+  bool may_enter = true;        // this context; otherwise it has to be current already
+  bool is_anothers = false;     // another thread's default stream, which has no name here
+};
+
+// Calls about a stream, and events for it, are made in its context. `names` false: it cannot be named here.
+class StreamScope {
+ public:
+  StreamScope(const DriverApi& driver, const NamedStream& stream) noexcept : driver_(driver) {
+    if (stream.is_anothers) return;
+    names_ = stream.context == nullptr || CurrentContext(driver) == stream.context;
+    if (!names_ && stream.may_enter) names_ = pushed_ = driver.cuCtxPushCurrent(stream.context) == CUDA_SUCCESS;
+  }
+  ~StreamScope() {
+    CUcontext popped = nullptr;
+    if (pushed_) driver_.cuCtxPopCurrent(&popped);
+  }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+  bool names() const noexcept { return names_; }
+
+ private:
+  const DriverApi& driver_;
+  bool names_ = false;
+  bool pushed_ = false;
+};
+
+// ContextScope for a request that seldom has anything to ask the driver: entered before the first call, if there is
+// one.
 class ContextOnDemand {
  public:
   // `wanted` is made current unless `good_too` is.
@@ -48,7 +92,8 @@ class ContextOnDemand {
     if (entered_) return;
     entered_ = true;
     const CUcontext current = CurrentContext(driver_);
-    pushed_ = current != good_too_ && current != wanted_ && driver_.cuCtxPushCurrent(wanted_) == CUDA_SUCCESS;
+    const bool good = current != nullptr && (current == good_too_ || current == wanted_);
+    pushed_ = !good && driver_.cuCtxPushCurrent(wanted_) == CUDA_SUCCESS;
   }
 
  private:

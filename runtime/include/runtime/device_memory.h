@@ -29,6 +29,7 @@
 #include "runtime/recorder.h"
 #include "runtime/short_lock.h"
 #include "runtime/stream_table.h"
+#include "runtime/used_contexts.h"
 #include "runtime/view_table.h"
 
 namespace stalloc::runtime {
@@ -45,10 +46,10 @@ struct MemoryPolicy {
 
 class DeviceMemory {
  public:
-  // A stream as the program names it, with what makes a reusable handle unique (see StreamTable).
+  // A stream as the program names it, and the context that it is of: see StreamTable.
   struct Order {
     CUstream stream = nullptr;
-    std::uint64_t scope = 0;
+    CUcontext context = nullptr;
   };
 
   struct BlockInfo {
@@ -86,13 +87,21 @@ class DeviceMemory {
   Allocation Allocate(std::uint64_t size_bytes, const std::optional<Order>& order, std::uint64_t call_site,
                       ContextOnDemand* context = nullptr, Owner owner = kNoOwner);
 
-  // Ends a block. `order` nullopt: waits for all work of the context first, as cuMemFree does.
+  // Ends a block. `order` nullopt: waits for all work of the device first, as cuMemFree does.
   // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
   CUresult Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed = nullptr,
                 StreamIndex* stream = nullptr, ContextOnDemand* context = nullptr);
 
   // Ends every block of a context that is about to end, all of whose work has executed. Returns what was freed.
   std::vector<BlockInfo> FreeAllOf(Owner owner);
+
+  // Memory may be in use in this context from now on. To be told before the first request of one of its streams.
+  // `waits_in`: see UsedContexts. Throws std::bad_alloc.
+  void NoteContext(CUcontext context, CUcontext waits_in);
+  bool IsUsedIn(CUcontext context) const;
+  // The context is ending, all of its work has executed, and its handle and those of its streams and events may come
+  // back for others.
+  void ForgetContext(CUcontext context);
 
   void Abandon() noexcept { pages_.Abandon(); }
   CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
@@ -236,6 +245,8 @@ class DeviceMemory {
   IdleMemory IdleNow(std::vector<bool>* behind_views) const;
   Who Resolve(const std::optional<Order>& order);
   Who ResolveOther(StreamIndex stream);
+  Who ResolveInRoomOfEnded(const std::optional<Order>& order, std::unique_lock<ShortLock>* lock,
+                           ContextOnDemand* context);
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   bool TakeHighest(const Asked& asked, Claim* claim);
   bool TakeRoom(const Asked& asked, Claim* claim);
@@ -294,6 +305,7 @@ class DeviceMemory {
   CUresult FreeWhenIdle(CUdeviceptr address, const Block& block);
   CUresult Carry(Claim* claim, const Who& who);
   CUresult CarryWaits(Claim* claim, const Who& who);
+  std::optional<StreamTable::Marker> RecordBehind(Fence fence);
   CUresult CarryNewPages(Claim* claim);
   CUresult CarryView(Claim* claim);
   CUresult CarryExchange(Claim* claim);
@@ -311,7 +323,14 @@ class DeviceMemory {
   void FinishDeferred();
   bool MapViews(PlanInForce* plan);
   void EvictViews();
-  CUevent NewEvent();
+  struct Event {
+    CUevent event = nullptr;
+    CUcontext context = nullptr;  // it can be recorded on streams of this one alone
+  };
+  Event NewEvent(CUcontext context);
+  void PutBack(const Event& event);
+  NamedStream NameOf(StreamIndex stream) const;
+  bool WaitForContexts(CUresult* here);
 
   const DriverApi& driver_;
   const CUdevice device_;
@@ -333,12 +352,13 @@ class DeviceMemory {
   bool multi_stream_ = false;
   StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_
   bool unordered_requests_ = false;       // requests without a stream have been seen
-  std::vector<CUevent> idle_events_;
+  UsedContexts contexts_;
+  std::vector<Event> idle_events_;
   struct Deferred {
     CUdeviceptr address;
     Block block;
   };
-  std::vector<Deferred> deferred_;  // freed while the context could not be synchronised
+  std::vector<Deferred> deferred_;  // freed while not every context could be waited for
 
   std::atomic<bool> observing_{false};
   std::atomic<std::uint64_t> refused_bytes_{0};

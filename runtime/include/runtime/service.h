@@ -105,6 +105,9 @@ void NotePassedThrough(std::size_t size_bytes) noexcept;
 // Stream and context life. Handles are recycled, so these must be called *before* the real destroy.
 void NoteStreamDestroyed(CUstream stream) noexcept;
 void NoteContextDestroyed(CUcontext context) noexcept;
+// A context of `device` was made: there may be work in it that is ordered behind no other context's. To be told before
+// serving starts, too; telling again of one that lives does no harm.
+void NoteContextMade(CUcontext context, CUdevice device) noexcept;
 // A green context of this primary context was made. To be told before serving starts, too.
 void NoteGreenContext(CUcontext context, CUcontext primary) noexcept;
 // The device on which something was asked for in `context`; -1 if nothing was.

@@ -1,5 +1,8 @@
 // StreamTable: the order in which a device's memory was freed, stream by stream.
 //
+// A stream that the program made is known by its handle. The handles 0, 1 and 2 name other streams in each context, and
+// the last another in each thread: these are known by their context and thread too.
+//
 // Each stream has a position, the number of frees that followed its order. A fence (stream, position) is behind a
 // request on stream T if it is T's own, if an event recorded after it has passed, or if T is known to wait for it: by a
 // wait that the runtime inserted or by the program's own events, followed with vector clocks.
@@ -18,28 +21,41 @@
 #include "runtime/flat_map.h"
 #include "runtime/free_space.h"
 #include "runtime/lazy_array.h"
+#include "runtime/thread_identity.h"
 
 namespace stalloc::runtime {
 
+// True for the streams whose handle means another stream in each context.
+inline bool IsDefaultStream(CUstream stream) noexcept {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
 class StreamTable {
  public:
-  // An event recorded on `stream` after all frees up to `position`.
+  // An event of `context` recorded on `stream` after all frees up to `position`.
   struct Marker {
     CUevent event = nullptr;
+    CUcontext context = nullptr;
     StreamIndex stream = kNoStream;
     std::uint64_t position = 0;
   };
 
   StreamTable();
 
-  // The index of a stream; registers it when it is new. `scope` tells streams apart whose handle is not unique: the
-  // context for the legacy stream, context and thread for the per-thread one.
-  StreamIndex IndexOf(CUstream handle, std::uint64_t scope) {
-    const std::uint64_t key = KeyOf(handle, scope);
-    return key == last_key_ ? last_index_ : IndexOfKey(key, handle);
+  // The index of a stream of `context`; registers it when it is new. The per-thread default stream is the calling
+  // thread's. kNoStream: there are more than can be followed.
+  StreamIndex IndexOf(CUstream handle, CUcontext context) {
+    const std::uint64_t key = KeyOf(handle, context);
+    return key == last_key_ ? last_index_ : IndexOfKey(key, handle, context);
   }
   CUstream HandleOf(StreamIndex stream) const { return streams_[stream].handle; }
+  CUcontext ContextOf(StreamIndex stream) const { return streams_[stream].context; }
+  // False: it is another thread's own, which no handle means here.
+  bool HasNameHere(StreamIndex stream) const {
+    return streams_[stream].thread.number == 0 || IsThisThread(streams_[stream].thread);
+  }
   bool Retired(StreamIndex stream) const { return streams_[stream].retired; }
+  bool AnyRetired() const { return std::ranges::any_of(streams_, &Stream::retired); }
   // Registered streams, indices [1, count].
   StreamIndex count() const { return static_cast<StreamIndex>(streams_.size() - 1); }
 
@@ -109,13 +125,19 @@ class StreamTable {
 
   // The handle is about to be destroyed; it may come back for another stream. The index stays until its frees passed.
   void Retire(StreamIndex stream);
-  StreamIndex FindExisting(CUstream handle, std::uint64_t scope) const;
+  // The context has ended, and with it its streams, their work and all events in it.
+  void RetireAllOf(CUcontext context);
+  StreamIndex FindExisting(CUstream handle, CUcontext context) const;
 
  private:
-  StreamIndex IndexOfKey(std::uint64_t key, CUstream handle);
+  StreamIndex IndexOfKey(std::uint64_t key, CUstream handle, CUcontext context);
+  StreamIndex FindUnused() const;
+  void RetireOfEndedThreads();
 
   struct Stream {
     CUstream handle = nullptr;
+    CUcontext context = nullptr;
+    ThreadIdentity thread;  // whose default stream it is
     std::uint64_t key = 0;
     std::uint64_t position = 0;  // frees so far
     std::uint64_t passed = 0;    // known to have executed
@@ -131,9 +153,15 @@ class StreamTable {
   static std::size_t Cell(StreamIndex waiting, StreamIndex stream) noexcept {
     return std::size_t{waiting} * kMaxStreams + stream;
   }
-  static std::uint64_t KeyOf(CUstream handle, std::uint64_t scope) noexcept {
-    return (reinterpret_cast<std::uint64_t>(handle) * 0x9E3779B97F4A7C15ull) ^ (scope << 1) ^ 1;
+  // No two streams have one key: a handle that the program was given and a context are addresses of the driver's, no
+  // two of which are alike, and even. Only thread and context together are hashed.
+  static std::uint64_t KeyOf(CUstream handle, CUcontext context) {
+    if (!IsDefaultStream(handle)) return reinterpret_cast<std::uint64_t>(handle) | 1;
+    if (handle == CU_STREAM_PER_THREAD) [[unlikely]]
+      return KeyOfPerThread(context);
+    return reinterpret_cast<std::uint64_t>(context) | 1;
   }
+  static std::uint64_t KeyOfPerThread(CUcontext context);
 
   std::vector<Stream> streams_;  // [0] unused
   FlatMap<StreamIndex> by_key_;

@@ -42,13 +42,14 @@ class Served {
     for (std::size_t i = 0; i < weights.size(); i += 2) Free(weights[i]);
   }
 
-  // `stream` names one of several default streams, as threads have them.
+  // `stream` names one of several streams, as threads have them; 0 the default one.
   CUdeviceptr Allocate(std::uint64_t size_bytes, std::uint64_t call_site, std::uint64_t stream = 0) {
     const std::uint64_t site = memory().WantsCallSite(size_bytes) ? call_site : 0;
-    return memory().Allocate(size_bytes, DeviceMemory::Order{nullptr, stream}, site).address;
+    return memory().Allocate(size_bytes, StreamOf(stream), site).address;
   }
-  void Free(CUdeviceptr address, std::uint64_t stream = 0) {
-    memory().Free(address, DeviceMemory::Order{nullptr, stream});
+  void Free(CUdeviceptr address, std::uint64_t stream = 0) { memory().Free(address, StreamOf(stream)); }
+  DeviceMemory::Order StreamOf(std::uint64_t stream) const {
+    return {reinterpret_cast<CUstream>(stream << 4), context_};  // NOLINT(performance-no-int-to-ptr)
   }
   CUcontext context() const { return context_; }
   DeviceMemory& memory() { return service_->memory(); }
