@@ -23,8 +23,8 @@ PROGRAMS = {
     "api-shared": ("contract_api.cpp", "shared", [], ["dl"]),
     "api-static": ("contract_api.cpp", "static", [], ["dl"]),
     "life": ("contract_life.cpp", "none", [], ["dl"]),
-    "order-shared": ("contract_order.cu", "shared", [], []),
-    "order-static": ("contract_order.cu", "static", [], []),
+    "order-shared": ("contract_order.cu", "shared", [], ["dl"]),
+    "order-static": ("contract_order.cu", "static", [], ["dl"]),
 }
 
 

@@ -4,6 +4,8 @@
 #include <cuda.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 
@@ -58,6 +60,44 @@ void WithoutContext() {
   int elsewhere = -1;
   std::thread([&] { elsewhere = DRIVER(cuMemFree)(other); }).join();
   Row("free_by_thread_without_context", Joined({elsewhere, elsewhere == 0 ? -1 : DRIVER(cuMemFree)(other)}));
+}
+
+// Whether cuMemFree, with the primary context current, has waited for work of another context when it returns. A host
+// function is that work: it takes longer than the call.
+const char* FreeWaitsFor(CUstream of_other, CUdeviceptr block) {
+  static std::atomic<bool> over;
+  over = false;
+  CUhostFn slow = [](void*) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    over = true;
+  };
+  if (DRIVER(cuLaunchHostFunc)(of_other, slow, static_cast<void*>(nullptr)) != CUDA_SUCCESS) return "not_queued";
+  if (DRIVER(cuMemFree)(block) != CUDA_SUCCESS) return "not_freed";
+  const bool waited = over;
+  DRIVER(cuStreamSynchronize)(of_other);
+  return YesNo(waited);
+}
+
+// What orders the work of two contexts, and what does not.
+void OrderOfContexts() {
+  CUcontext second = nullptr;
+  CUevent here = nullptr, there = nullptr;
+  CUstream of_second = nullptr;
+  DRIVER(cuEventCreate)(&here, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
+  const CUdeviceptr of_primary = Alloc(kMiB);
+  MakeContext(&second);
+  DRIVER(cuEventCreate)(&there, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
+  DRIVER(cuStreamCreate)(&of_second, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+  const CUdeviceptr of_other = Alloc(kMiB);
+  DRIVER(cuCtxSetCurrent)(primary);
+  Row("other_context_event",
+      Joined({DRIVER(cuEventRecord)(here, of_second), DRIVER(cuEventRecord)(there, stream),
+              DRIVER(cuEventRecord)(there, nullptr), DRIVER(cuEventRecord)(there, of_second),
+              DRIVER(cuStreamWaitEvent)(stream, there, 0u), DRIVER(cuStreamSynchronize)(stream)}));
+  Row("free_waits_for_its_context", FreeWaitsFor(of_second, of_other));
+  Row("free_waits_for_other_context", FreeWaitsFor(of_second, of_primary));
+  Row("other_context_ends", Joined({DRIVER(cuEventDestroy)(here), DRIVER(cuCtxDestroy)(second),
+                                    DRIVER(cuCtxSetCurrent)(primary), DRIVER(cuCtxSynchronize)()}));
 }
 
 void OtherContexts() {
@@ -260,7 +300,8 @@ int main() {
   }
   DRIVER(cuCtxSetCurrent)(primary);
   DRIVER(cuStreamCreate)(&stream, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
-  for (void (*part)() : {WithoutContext, OtherContexts, Attributes, Spacing, ServedFunctions, OwnPool}) {
+  for (void (*part)() :
+       {WithoutContext, OrderOfContexts, OtherContexts, Attributes, Spacing, ServedFunctions, OwnPool}) {
     part();
   }
   Row("end_of_life", "reached");

@@ -3,6 +3,7 @@
 // and overwritten elsewhere; a value that changed under the slow kernel is memory reused too early.
 //
 // Prints `row NAME ok` or `row NAME wrong:N` for each case and block size. Times play no part in the answers.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "contract_api.h"
 #include "frameworks/programs/check.h"
 
 namespace {
@@ -246,6 +248,70 @@ void StaleEvent(const World& world, std::size_t bytes) {
   CHECK_CUDA(cudaEventDestroy(event));
 }
 
+// Another context beside the runtime library's own, current while this lives. Its default streams are not the
+// library's.
+class InAnotherContext {
+ public:
+  InAnotherContext() { CHECK_CUDA(static_cast<cudaError_t>(DRIVER(cuCtxPushCurrent)(Context()))); }
+  ~InAnotherContext() {
+    CUcontext popped = nullptr;
+    CHECK_CUDA(static_cast<cudaError_t>(DRIVER(cuCtxPopCurrent)(&popped)));
+  }
+  InAnotherContext(const InAnotherContext&) = delete;
+  InAnotherContext& operator=(const InAnotherContext&) = delete;
+
+ private:
+  static CUcontext Context() {
+    static const CUcontext context = [] {
+      using Create = CUresult(CUcontext*, unsigned int, CUdevice);
+      CUcontext made = nullptr, popped = nullptr;
+      CHECK_CUDA(static_cast<cudaError_t>(Driver<Create>("cuCtxCreate_v2")(&made, 0u, 0)));
+      CHECK_CUDA(static_cast<cudaError_t>(DRIVER(cuCtxPopCurrent)(&popped)));
+      return made;
+    }();
+    return context;
+  }
+};
+
+// Freed in the order of one context's default stream; the other's, of the same name, knows nothing of it.
+void OverTheContexts(const World& world, std::size_t bytes, cudaStream_t stream) {
+  const auto use = [&] {
+    const Block block = AllocateAsync(bytes, stream);
+    FillOn(block, kGood, stream);
+    CheckSlowly(block, kGood, world.wrong, stream);
+    CHECK_CUDA(cudaFreeAsync(block.words, stream));
+  };
+  use();
+  {
+    const InAnotherContext other;
+    world.Overwrite(bytes, stream);
+    CHECK_CUDA(cudaDeviceSynchronize());
+    use();
+  }
+  world.Overwrite(bytes, stream);
+  const InAnotherContext other;
+  CHECK_CUDA(cudaDeviceSynchronize());
+}
+
+void LegacyOfTwoContexts(const World& world, std::size_t bytes) { OverTheContexts(world, bytes, nullptr); }
+void PerThreadOfTwoContexts(const World& world, std::size_t bytes) {
+  OverTheContexts(world, bytes, cudaStreamPerThread);
+}
+
+// The default stream of a thread that has ended is not the next one's.
+void ThreadsThatEnd(const World& world, std::size_t bytes) {
+  std::thread([&] {
+    const Block block = AllocateAsync(bytes, cudaStreamPerThread);
+    FillOn(block, kGood, cudaStreamPerThread);
+    CheckSlowly(block, kGood, world.wrong, cudaStreamPerThread);
+    CHECK_CUDA(cudaFreeAsync(block.words, cudaStreamPerThread));
+  }).join();
+  std::thread([&] {
+    world.Overwrite(bytes, cudaStreamPerThread);
+    CHECK_CUDA(cudaStreamSynchronize(cudaStreamPerThread));
+  }).join();
+}
+
 }  // namespace
 
 int main() {
@@ -263,7 +329,10 @@ int main() {
                         {"freed_by_thread", FreedByThread},
                         {"legacy_and_per_thread", LegacyAndPerThread},
                         {"event_chain", EventChain},
-                        {"stale_event", StaleEvent}};
+                        {"stale_event", StaleEvent},
+                        {"legacy_of_two_contexts", LegacyOfTwoContexts},
+                        {"per_thread_of_two_contexts", PerThreadOfTwoContexts},
+                        {"threads_that_end", ThreadsThatEnd}};
   if (const cudaError_t status = cudaFree(nullptr); status != cudaSuccess) {
     std::fprintf(stderr, "no device: %s\n", cudaGetErrorString(status));
     return 77;
