@@ -25,6 +25,7 @@ DeviceMemory::DeviceMemory(const DriverApi& driver, CUdevice device, int ordinal
       policy_(policy),
       pages_(driver, device, policy.peers),
       budget_(policy.growth),
+      stalls_(driver),
       blocks_(1 << 14) {}
 
 DeviceMemory::~DeviceMemory() = default;

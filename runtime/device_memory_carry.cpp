@@ -15,7 +15,7 @@ namespace {
 // than there is, and mapping page by page until it fails would take seconds.
 constexpr PageNumber kAskBeforePages = 512;
 
-// More is held to map less only if this share of the device stays free for whoever else asks.
+// More is held to save time only if this share of the device stays free for whoever else asks.
 constexpr std::size_t kLeftShare = 8;
 
 }  // namespace
@@ -36,30 +36,33 @@ std::uint64_t DeviceMemory::NowNs() const {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// Carry for a request that found no room, with the time that stitching takes put down (see MappingBudget).
+// Carry for a request that found no room, with what it costs put down: the time that stitching takes, and how long its
+// stream stands still where it must wait.
 CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   const bool stitched = claim->where.kind == Found::Kind::kPages || claim->where.kind == Found::Kind::kExchange;
-  if (!stitched || !budget_.automatic()) return Carry(claim, who);
+  // Growing is not what is to be saved, and it ends by itself.
+  if (!budget_.automatic() || (!stitched && claim->waits.empty())) return Carry(claim, who);
+  claim->timed = true;
   const std::uint64_t begun_ns = NowNs();
   const CUresult result = Carry(claim, who);
   const std::uint64_t now_ns = NowNs();
-  std::uint64_t held_bytes = 0;
+  const std::uint64_t cost_ns = now_ns - begun_ns + stalls_.TakeStalledNs();
+  std::uint64_t more_bytes = 0;
   {
     std::lock_guard lock(mutex_);
-    if (!budget_.Spent(now_ns - begun_ns, {.now_ns = now_ns,
-                                           .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
-                                           .peak_live_bytes = counters_.peak_live_bytes}))
+    if (!budget_.Spent(cost_ns, {.now_ns = now_ns,
+                                 .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
+                                 .peak_live_bytes = counters_.peak_live_bytes}))
       return result;
-    held_bytes = counters_.reserved_bytes;
+    const double may_hold = budget_.next_growth() * static_cast<double>(counters_.peak_live_bytes);
+    more_bytes = std::max(static_cast<std::uint64_t>(may_hold), counters_.reserved_bytes) - counters_.reserved_bytes;
   }
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
-  const bool known = driver_.cuMemGetInfo(&free_bytes, &device_bytes) == CUDA_SUCCESS;
-  const auto more_bytes =
-      static_cast<std::uint64_t>((MappingBudget::kMostGrowth - 1.0) * static_cast<double>(held_bytes));
-  const bool ample = known && free_bytes >= more_bytes + device_bytes / kLeftShare;
+  if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return result;
+  if (free_bytes < more_bytes + device_bytes / kLeftShare) return result;
   std::lock_guard lock(mutex_);
-  budget_.Exceed(ample);
+  budget_.Raise();
   return result;
 }
 
@@ -161,10 +164,13 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
     Fence reached = fence;
     CUevent event = nullptr;
     CUstream waiting = nullptr;
+    bool timed = false;
     {
       std::lock_guard lock(mutex_);
       if (streams_.Behind(who.effective, fence)) continue;
       if (who.effective != kNoStream) waiting = streams_.HandleOf(who.stream);
+      // What is done on the side may stand still a while without any loss. The timer's events are those of one context.
+      timed = claim->timed && !contexts_.several() && streams_.IsBusiest(who.effective);
       // An event that lies behind the free already asks for less than one recorded now. It may pass and be recorded
       // again elsewhere before the wait is made: then what was to be waited for has executed.
       if (const StreamTable::Marker* marker = streams_.MarkerBehind(fence)) {
@@ -181,8 +187,14 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
       event = recorded->event;
       reached.position = recorded->position;
     }
-    const CUresult result =
-        who.effective == kNoStream ? driver_.cuEventSynchronize(event) : driver_.cuStreamWaitEvent(waiting, event, 0);
+    CUresult result = CUDA_SUCCESS;
+    if (who.effective == kNoStream) {
+      result = driver_.cuEventSynchronize(event);
+    } else {
+      const StallTimer::Pair stall = timed ? stalls_.Begin(waiting) : StallTimer::Pair{};
+      result = driver_.cuStreamWaitEvent(waiting, event, 0);
+      stalls_.End(stall, waiting);
+    }
     if (result != CUDA_SUCCESS) return result;
     std::lock_guard lock(mutex_);
     ++counters_.waits_inserted;

@@ -264,14 +264,9 @@ bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, C
   if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
   if (take(search_->Contiguous(granules, stream, Waits::kNo))) return true;
-  if (budget_.waits_first() && MayWait()) {
-    if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
-    if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
-  }
   if (large && take(search_->Exchange(granules, stream, Waits::kNo, 0, from))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
-  // Other streams' memory, behind a wait: only now, when the alternative is to hold more, as long as mapping stays
-  // within its budget.
+  // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
   if (MayWait()) {
     if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;

@@ -38,6 +38,7 @@ struct Device {
   };
   std::map<CUevent, Event> events;
   std::uint64_t next_event = 1;
+  float elapsed_ms = 0.0F;  // between any two events
   std::map<std::string, std::uint64_t> calls;
   std::string fail_function;        // this function fails ...
   std::uint64_t fail_at = 0;        // ... at its nth call (1 is the first)
@@ -203,6 +204,10 @@ inline DriverApi Api() {
   };
   api.cuEventQuery = [](CUevent event) {
     return device->Reached(device->events[event].clock) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  };
+  api.cuEventElapsedTime = [](float* milliseconds, CUevent, CUevent) {
+    *milliseconds = device->elapsed_ms;
+    return CUDA_SUCCESS;
   };
   api.cuEventSynchronize = [](CUevent event) { return device->Reach(device->events[event].clock), CUDA_SUCCESS; };
   api.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode*) { return CUDA_SUCCESS; };

@@ -20,7 +20,6 @@
 #include "runtime/driver_api.h"
 #include "runtime/flat_map.h"
 #include "runtime/free_space.h"
-#include "runtime/mapping_budget.h"
 #include "runtime/memory_figures.h"
 #include "runtime/memory_search.h"
 #include "runtime/observation.h"
@@ -28,7 +27,9 @@
 #include "runtime/plan_follower.h"
 #include "runtime/recorder.h"
 #include "runtime/short_lock.h"
+#include "runtime/stall_timer.h"
 #include "runtime/stream_table.h"
+#include "runtime/time_budget.h"
 #include "runtime/used_contexts.h"
 #include "runtime/view_table.h"
 
@@ -37,7 +38,7 @@ namespace stalloc::runtime {
 // How far memory may grow, and how.
 struct MemoryPolicy {
   // The pool may grow contiguously up to this multiple of the peak of live bytes before a request is stitched from free
-  // pages instead: growth maps less, stitching holds less. nullopt: by the time that stitching takes (MappingBudget).
+  // pages instead: growth maps less, stitching holds less. nullopt: by what that costs (TimeBudget).
   std::optional<double> growth = 1.0;
   std::uint64_t limit_bytes = ~std::uint64_t{0};  // physical memory held
   const PeerAccess* peers = nullptr;              // who else may access it; outlives the memory
@@ -218,6 +219,7 @@ class DeviceMemory {
     std::vector<NewPages> new_pages;           // whole pages, claimed to be mapped
     std::vector<Run> left_over;                // of new pages: what the block does not need
     std::size_t mapped_runs = 0;               // of new_pages, how many exist by now
+    bool timed = false;                        // how long its stream stands still at the waits is measured
   };
   struct Who {
     StreamIndex stream = kNoStream;     // the stream, as registered
@@ -344,7 +346,8 @@ class DeviceMemory {
   StreamTable streams_;
   std::unique_ptr<MemorySearch> search_;
   std::optional<PlanFollower> plans_;
-  MappingBudget budget_;
+  TimeBudget budget_;
+  StallTimer stalls_;
   FlatMap<Block> blocks_;
   MemoryCounters counters_;
   std::uint64_t next_number_ = 1;

@@ -46,6 +46,7 @@ namespace stalloc::runtime {
   X(cuEventRecord, true)                 \
   X(cuEventQuery, true)                  \
   X(cuEventSynchronize, true)            \
+  X(cuEventElapsedTime, false)           \
   X(cuThreadExchangeStreamCaptureMode, true)
 
 struct DriverApi {

@@ -59,6 +59,12 @@ class StreamTable {
   // Registered streams, indices [1, count].
   StreamIndex count() const { return static_cast<StreamIndex>(streams_.size() - 1); }
 
+  // Has no other stream been used for more frees? The program's main stream, mostly.
+  bool IsBusiest(StreamIndex stream) const noexcept {
+    return std::none_of(streams_.begin(), streams_.end(),
+                        [&](const Stream& other) { return other.position > streams_[stream].position; });
+  }
+
   // The next free on `stream`: its fence.
   Fence Advance(StreamIndex stream) noexcept { return {stream, ++streams_[stream].position}; }
   Fence Here(StreamIndex stream) const noexcept { return {stream, streams_[stream].position}; }

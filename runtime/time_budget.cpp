@@ -1,4 +1,4 @@
-#include "runtime/mapping_budget.h"
+#include "runtime/time_budget.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@ namespace stalloc::runtime {
 
 namespace {
 
-// A step hands out two to twelve times what is live at its peak (the recorded training runs), so that a window holds
+// A step hands out two to sixteen times what is live at its peak (the recorded training runs), so that a window holds
 // about one iteration at least, mostly several.
 constexpr double kTurnovers = 16.0;
 constexpr std::uint64_t kLeastWindowNs = 50'000'000;
@@ -18,17 +18,20 @@ constexpr unsigned kPatience = 3;
 // A peak that rises by more than this share within a window is that of a program that has not shown all its sizes.
 constexpr double kRise = 1.0 / 64;
 
-// Growth for each time that the budget is exceeded: this much for each time that it is spent over, within bounds.
-constexpr double kStep = 0.005;
-constexpr double kLeastStep = 0.01;
-constexpr double kMostStep = 0.06;
+// A raise where the budget is not exceeded by much; otherwise twice that, and then what was given is doubled.
+constexpr double kStep = 0.02;
+constexpr double kMuch = 2.0;
+
+// So many raises must have lowered the cost to so much of what it was before.
+constexpr unsigned kTrials = 3;
+constexpr double kHelped = 0.75;
 
 }  // namespace
 
-bool MappingBudget::Spent(std::uint64_t stitching_ns, const Moment& moment) noexcept {
+bool TimeBudget::Spent(std::uint64_t cost_ns, const Moment& moment) noexcept {
   if (!automatic_) return false;
   if (!window_.open) window_ = {.open = true, .begin = moment};
-  window_.stitching_ns += stitching_ns;
+  window_.cost_ns += cost_ns;
 
   const auto peak = static_cast<double>(moment.peak_live_bytes);
   if (peak > static_cast<double>(window_.begin.peak_live_bytes) * (1.0 + kRise)) {
@@ -41,24 +44,37 @@ bool MappingBudget::Spent(std::uint64_t stitching_ns, const Moment& moment) noex
   if (elapsed_ns < kLeastWindowNs || allocated < kTurnovers * peak) return false;
 
   const double before = share_;
-  share_ = static_cast<double>(window_.stitching_ns) / static_cast<double>(elapsed_ns);
+  share_ = static_cast<double>(window_.cost_ns) / static_cast<double>(elapsed_ns);
   window_ = {.open = true, .begin = moment};
-  const bool settling = !waits_first_ && share_ < before / 2;
+  const bool raised = growth_ > 1.0;
+  const bool settling = !raised && share_ < before / 2;
   exceeded_ = share_ <= kShare || settling ? 0 : exceeded_ + 1;
   // What was given before shows in the very next window.
-  return exceeded_ >= (waits_first_ ? 1 : kPatience);
+  return !in_vain_ && growth_ < kMostGrowth && exceeded_ >= (raised ? 1 : kPatience);
 }
 
-void MappingBudget::Exceed(bool memory_is_ample) noexcept {
-  waits_first_ = true;
-  if (!memory_is_ample) return;
-  growth_ = std::min(kMostGrowth, growth_ + std::clamp(kStep * share_ / kShare, kLeastStep, kMostStep));
+double TimeBudget::next_growth() const noexcept {
+  const double held_more = growth_ - 1.0;
+  const double step = share_ > kMuch * kShare ? std::max(2 * kStep, held_more) : kStep;
+  return std::min(kMostGrowth, 1.0 + held_more + step);
 }
 
-void MappingBudget::MemoryIsShort() noexcept {
+void TimeBudget::Raise() noexcept {
+  if (raises_ == 0) share_before_ = share_;
+  if (raises_++ == kTrials) {
+    in_vain_ = share_ > kHelped * share_before_;
+    if (in_vain_) return;
+    share_before_ = share_;
+    raises_ = 1;
+  }
+  growth_ = next_growth();
+}
+
+void TimeBudget::MemoryIsShort() noexcept {
   if (!automatic_) return;
   growth_ = 1.0;
   exceeded_ = 0;
+  raises_ = 0;
   window_.open = false;
 }
 

@@ -1,0 +1,66 @@
+// TimeBudget: how much time the least memory may cost, and how much more is held where it costs more.
+//
+// Holding no more than what is live has its price where a program does not repeat itself, or works on several streams:
+// requests are stitched from free pages at tens of microseconds a page, and memory is waited for that another stream
+// has not done with. As long as both take no more than kShare of the time, the least memory is held. Where they keep
+// taking more, the pool may grow beyond what is live, at first by a little, then by ever more, until they do not, or
+// until growing is seen not to help.
+//
+// Time is looked at in windows, each long enough for memory to be handed out many times over, so that it holds some
+// iterations of any program; windows in which the peak of live bytes rises do not count, nor does a window that cost
+// less than half of the one before: such a program is settling by itself.
+//
+// Not thread-safe: the device's lock is held around every call. Neither allocates nor asks the clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace stalloc::runtime {
+
+class TimeBudget {
+ public:
+  static constexpr double kShare = 0.04;      // of the time
+  static constexpr double kMostGrowth = 1.5;  // held over the peak of live bytes
+
+  // What is known when a request has been stitched or waited for.
+  struct Moment {
+    std::uint64_t now_ns = 0;           // monotonic
+    std::uint64_t allocated_bytes = 0;  // all that was ever handed out
+    std::uint64_t peak_live_bytes = 0;
+  };
+
+  // `growth` nullopt: by the time that is spent. Otherwise it is this, whatever it costs.
+  explicit TimeBudget(std::optional<double> growth) : automatic_(!growth), growth_(growth.value_or(1.0)) {}
+
+  bool automatic() const noexcept { return automatic_; }
+  // The pool may grow to this multiple of the peak of live bytes before a request is stitched or waited for.
+  double growth() const noexcept { return growth_; }
+
+  // `cost_ns` were spent since the last call, on the host or by a stream that waited. True: the budget is exceeded, and
+  // if memory is ample, Raise should be called.
+  bool Spent(std::uint64_t cost_ns, const Moment& moment) noexcept;
+
+  // What growth would be after Raise.
+  double next_growth() const noexcept;
+  void Raise() noexcept;
+
+  // Somebody was refused memory: as little as can be is held again.
+  void MemoryIsShort() noexcept;
+
+ private:
+  const bool automatic_;
+  double growth_;
+  struct Window {
+    bool open = false;
+    std::uint64_t cost_ns = 0;
+    Moment begin{};
+  } window_;
+  double share_ = 0.0;         // of the last window that counts
+  unsigned exceeded_ = 0;      // so many windows one after the other
+  double share_before_ = 0.0;  // when growth was raised last but kTrials raises
+  unsigned raises_ = 0;        // since then
+  bool in_vain_ = false;       // growing does not help
+};
+
+}  // namespace stalloc::runtime
