@@ -110,6 +110,12 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique
                                                        ContextOnDemand* context) {
   PlanFollower::Proposal& proposal = asked.proposal;
   proposal.may_wait = proposal.may_wait && MayWait();
+  // A plan may be retired, and freed, while the lock is released: what it proposed is not looked at any more.
+  const std::uint64_t retirements = plans_->retirements();
+  const auto relock = [&] {
+    lock.lock();
+    if (plans_->retirements() != retirements) proposal = {.call_site = proposal.call_site};
+  };
   Claim claim;
   Refusal refusal = TakeProposed(asked, &claim);
   if (refusal == Refusal::kOrder) {
@@ -118,7 +124,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique
     lock.unlock();
     if (context != nullptr) context->Enter();
     RecordMarkers();
-    lock.lock();
+    relock();
     refusal = TakeProposed(asked, &claim);
   }
   if (refusal == Refusal::kBudget && !proposal.is_slot) {
@@ -126,7 +132,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique
     lock.unlock();
     if (context != nullptr) context->Enter();
     if (SynchroniseAll()) GiveBackIdle(0, Spare::kPlanned);
-    lock.lock();
+    relock();
     refusal = TakeProposed(asked, &claim);
   }
   const bool planned = proposal.place != nullptr && refusal == Refusal::kNone;
@@ -209,8 +215,7 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   if (proposal.scaled >= 0 && !planned) [[unlikely]]
     plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
-  if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
+  if (seen_.on()) Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
 
@@ -219,8 +224,7 @@ inline void DeviceMemory::CountFree(CUdeviceptr address, const Block& block, Str
   counters_.live_bytes -= block.size_bytes;
   counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
   ++counters_.frees;
-  if (observing_.load(std::memory_order_relaxed))
-    Observe(Observation::Op::kFree, address, block, stream, 0, place.position);
+  if (seen_.on()) Observe(Observation::Op::kFree, address, block, stream, 0, place.position);
   if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
 }
 

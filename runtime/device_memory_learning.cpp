@@ -5,29 +5,10 @@
 
 namespace stalloc::runtime {
 
-namespace {
-
-// Requests seen but not yet fetched by the learner.
-constexpr std::size_t kMaxSeen = std::size_t{1} << 18;
-// As many as most programs make until the learner looks again: the kernel gives the room for them beforehand, and not
-// one page after the other to requests that hold the lock.
-constexpr std::size_t kUsuallySeen = std::size_t{1} << 14;
-
-void MakeRoom(std::vector<DeviceMemory::Seen>* seen) {
-  seen->clear();
-  if (seen->capacity() >= kMaxSeen) return;
-  seen->reserve(kMaxSeen);
-  seen->resize(kUsuallySeen);
-  seen->clear();
-}
-
-}  // namespace
-
-// Written field by field where it stays: a record that is put together elsewhere and copied in wider words makes every
-// request wait for what it has just written.
+// Written field by field where it stays: see SeenLog::Add.
 void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream,
                            std::uint64_t call_site, std::uint64_t freed_at) {
-  Seen* seen = PutDown();
+  SeenLog::Entry* seen = seen_.Add();
   if (seen == nullptr) return;
   seen->observation.op = op;
   seen->observation.block = block.number;
@@ -41,28 +22,17 @@ void DeviceMemory::Observe(Observation::Op op, CUdeviceptr address, const Block&
   seen->fence.position = freed_at;
 }
 
-DeviceMemory::Seen* DeviceMemory::PutDown() {
-  if (seen_.size() < seen_.capacity()) return &seen_.emplace_back();
-  seen_lost_ = true;
-  return nullptr;
-}
-
 void DeviceMemory::SetObserving(bool on) {
-  std::vector<Seen> room;
-  if (on) MakeRoom(&room);
+  std::vector<SeenLog::Entry> room;  // what was in the log is freed without the lock
+  if (on) SeenLog::MakeRoom(&room);
   std::lock_guard lock(mutex_);
-  if (on == observing_.load(std::memory_order_relaxed)) return;
-  seen_.swap(room);
-  seen_lost_ = false;
-  observing_.store(on, std::memory_order_relaxed);
+  seen_.Set(on, &room);
 }
 
-void DeviceMemory::TakeSeen(std::vector<Seen>* seen, bool* lost) {
-  MakeRoom(seen);
+void DeviceMemory::TakeSeen(std::vector<SeenLog::Entry>* seen, bool* lost) {
+  SeenLog::MakeRoom(seen);
   std::lock_guard lock(mutex_);
-  *lost = seen_lost_;
-  seen_lost_ = false;
-  seen_.swap(*seen);
+  *lost = seen_.Take(seen);
 }
 
 BlockPlace DeviceMemory::PlaceOf(CUdeviceptr address, const Block& block) const {
@@ -142,12 +112,21 @@ bool DeviceMemory::MapViews(PlanInForce* plan) {
 
 bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, PlanFollower::When when) {
   if (plan && !MapViews(plan.get())) return false;
-  PlanFollower::Plans refused;  // freed without the lock
-  std::lock_guard lock(mutex_);
-  // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
-  if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
-  refused = plans_->Install(std::move(plan), when);
+  {
+    std::lock_guard lock(mutex_);
+    // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
+    if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
+    plans_->Install(std::move(plan), when);
+  }
+  FreeRetiredPlans();
   return true;
+}
+
+void DeviceMemory::FreeRetiredPlans() {
+  PlanFollower::Plans retired;  // freed without the lock
+  retired.reserve(PlanFollower::kMostRetired);
+  std::lock_guard lock(mutex_);
+  plans_->TakeRetired(&retired);
 }
 
 bool DeviceMemory::awaiting_iteration() const {
@@ -168,9 +147,8 @@ std::optional<PlanFollower::Choice> DeviceMemory::choice() const {
 }
 
 void DeviceMemory::EndChoice() {
-  PlanFollower::Plans refused;  // freed without the lock
   std::lock_guard lock(mutex_);
-  refused = plans_->EndChoice();
+  plans_->EndChoice();
 }
 
 std::optional<PlanFollower::Scaled> DeviceMemory::ScaledPlan() const {

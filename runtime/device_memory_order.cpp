@@ -216,8 +216,8 @@ DeviceMemory::Noted DeviceMemory::NoteStreamWaits(Order order, CUevent event) {
   if (!multi_stream_ && recorder_ == nullptr) return {};
   const StreamIndex stream = streams_.IndexOf(order.stream, order.context);
   streams_.StreamWaits(stream, event, [&](Fence fence) {
-    if (!observing_.load(std::memory_order_relaxed)) return;
-    Seen* seen = PutDown();
+    if (!seen_.on()) return;
+    SeenLog::Entry* seen = seen_.Add();
     if (seen == nullptr) return;
     seen->stream = stream;
     seen->fence = fence;

@@ -71,6 +71,7 @@ PlanStatus Learner::status() const {
 
 bool Learner::Step(PlanChooser::Clock::time_point now) {
   if (!options_.planning) return false;
+  memory_.FreeRetiredPlans();
   FollowChoice();
   NoteReturn();
   const bool renewed = Renew();
@@ -87,7 +88,7 @@ bool Learner::TakeSeen() {
   memory_.TakeSeen(&batch_, &lost);
   if (lost) return false;
   observations_.clear();
-  for (const DeviceMemory::Seen& seen : batch_) {
+  for (const SeenLog::Entry& seen : batch_) {
     if (seen.order) {
       order_.Add(seen.stream, seen.fence, now_);
       continue;

@@ -6,10 +6,14 @@
 
 namespace stalloc::runtime {
 
-// The request's place in the plan, if it has one. Moves the plan on.
 PlanFollower::Proposal PlanFollower::Ask(const Request& request) {
-  if (!next_plan_) [[likely]]
-    return AskPlanInForce(request);
+  if (next_plan_) [[unlikely]]
+    return AskNextPlan(request);
+  return AskPlanInForce(request);
+}
+
+// Of both plans: the next one takes over where its iteration begins. Not inlined: few requests come here.
+[[gnu::noinline]] PlanFollower::Proposal PlanFollower::AskNextPlan(const Request& request) {
   const std::int32_t index = next_plan_->matcher.Match(request.size_bytes, 0, request.call_site);
   if (next_plan_->matcher.IterationsSeen() != 0) {
     PutInForce(std::move(next_plan_));
@@ -43,15 +47,18 @@ PlanFollower::Proposal PlanFollower::Ask(const Request& request) {
 
 // The plan in force knows the request as one that the program makes once and keeps.
 PlanFollower::Proposal PlanFollower::FromPersistent(BlockPlace* place, const Request& request) noexcept {
+  PublishExpected(*plan_);
   ++counters_.matched_requests;
   return {.place = place, .call_site = request.call_site, .may_wait = true};
 }
 
 // The plan in force was asked which of its requests this is: `index`, or none where it is negative.
 PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request& request) {
+  PlanInForce& plan = *plan_;
+  PublishExpected(plan);
   Proposal proposal{.call_site = request.call_site};
   const bool taking_over = iterations_seen_ == took_over_at_;
-  if (plan_->matcher.IterationsSeen() != iterations_seen_) NoteIteration();
+  if (plan.matcher.IterationsSeen() != iterations_seen_) NoteIteration();
   if (index < 0) {
     ProposeKeptPlace(request, &proposal);
     if (proposal.place == nullptr) trust_.Unknown(request.granules > kPageGranules);
@@ -59,25 +66,25 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
   }
   ++counters_.matched_requests;
   // While it makes what it will keep, a program makes much that no iteration has.
-  const bool trusted = trust_.Known() || plan_->settling();
-  if (proposal.call_site == 0) proposal.call_site = plan_->matcher.CallSiteOf(index);
+  const bool trusted = trust_.Known() || plan.settling();
+  if (proposal.call_site == 0) proposal.call_site = plan.matcher.CallSiteOf(index);
   const auto at = static_cast<std::size_t>(index);
-  const SlotOrder order = plan_->order.empty() ? SlotOrder{} : plan_->order[at];
+  const SlotOrder order = plan.order.empty() ? SlotOrder{} : plan.order[at];
   proposal.waited_for = order.waited_for;
   if (!trusted) {
     ProposeKeptPlace(request, &proposal);
     return proposal;
   }
-  if (!plan_->HasSlot(index)) {
+  if (!plan.HasSlot(index)) {
     proposal.may_wait = true;
-    proposal.rooms = plan_->RoomsOf(index);
+    proposal.rooms = plan.RoomsOf(index);
     return proposal;
   }
-  if (!plan_->scaled.empty()) {
+  if (!plan.scaled.empty()) {
     proposal.scaled = index;
     if (!HasRoom(at, request)) return proposal;
   }
-  proposal.place = &plan_->slots[at];
+  proposal.place = &plan.slots[at];
   // What was done before left memory in an order of its own, which the plan does not know. A wait sets that right once;
   // a request served elsewhere would lie where others are to, and they where others are.
   proposal.may_wait = order.waits || taking_over;
@@ -113,13 +120,13 @@ void PlanFollower::ProposeKeptPlace(const Request& request, Proposal* proposal) 
 // before it. nullptr: the request is no such block.
 BlockPlace* PlanFollower::PersistentPlace(PlanInForce& plan, const Request& request) {
   constexpr std::uint64_t kWarmIterations = 3;  // after these the program has made all that it keeps
-  if (plan.matcher.IterationsSeen() >= kWarmIterations) plan.persistent_left.store(0, std::memory_order_relaxed);
+  if (plan.matcher.IterationsSeen() >= kWarmIterations) plan.persistent_left = 0;
   const auto found = plan.persistent.find(PlanInForce::PersistentKey(request.call_site, request.size_bytes));
   if (found == plan.persistent.end()) return nullptr;
   PlanInForce::Persistent& known = found->second;
   const std::uint32_t occurrence = known.requests++;
   if (known.next == known.places.size() || known.places[known.next].occurrence != occurrence) return nullptr;
-  plan.persistent_left.fetch_sub(1, std::memory_order_relaxed);
+  --plan.persistent_left;
   PlanInForce::Persistent::Known& block = known.places[known.next++];
   ++plan.persistent_came;
   plan.persistent_reached = std::max(plan.persistent_reached, block.number + 1);

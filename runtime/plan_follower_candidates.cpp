@@ -35,7 +35,6 @@ void PlanFollower::StartFrom(Plans plans) {
     candidates_.push_back({.plan = std::move(plan)});
   }
   chosen_ = 0;
-  candidates_.front().was_in_force = true;
   ++counters_.plans_installed;
   PutInForce(candidates_.front().plan);
 }
@@ -60,7 +59,6 @@ PlanFollower::Proposal PlanFollower::FromCandidates(const Request& request) {
     if (surprises(candidates_[i]) < surprises(candidates_[best])) best = i;
   if (best != chosen_) {
     chosen_ = best;
-    candidates_[best].was_in_force = true;
     Pin(*plan_, false);
     plan_.reset();  // it stays among the candidates
     PutInForce(candidates_[best].plan);
@@ -79,15 +77,10 @@ std::optional<PlanFollower::Choice> PlanFollower::choice() const {
                 .unknown = own.unknown};
 }
 
-// What was in force at any time WantsCallSite may still look at without the lock; the rest is handed out.
-PlanFollower::Plans PlanFollower::EndChoice() {
-  Plans refused;
-  for (Candidate& candidate : candidates_) {
-    if (candidate.plan == plan_) continue;
-    (candidate.was_in_force ? retired_plans_ : refused).push_back(std::move(candidate.plan));
-  }
+void PlanFollower::EndChoice() {
+  for (Candidate& candidate : candidates_)
+    if (candidate.plan != plan_) Discard(std::move(candidate.plan));
   candidates_.clear();
-  return refused;
 }
 
 }  // namespace stalloc::runtime

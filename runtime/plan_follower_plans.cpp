@@ -5,8 +5,8 @@
 
 namespace stalloc::runtime {
 
-PlanFollower::Plans PlanFollower::Install(std::shared_ptr<PlanInForce> plan, When when) {
-  Plans refused = EndChoice();
+void PlanFollower::Install(std::shared_ptr<PlanInForce> plan, When when) {
+  EndChoice();
   if (next_plan_) {
     Retire(std::move(next_plan_));
     if (plan) Pin(*plan, true);
@@ -21,7 +21,6 @@ PlanFollower::Plans PlanFollower::Install(std::shared_ptr<PlanInForce> plan, Whe
   } else {
     PutInForce(std::move(plan));
   }
-  return refused;
 }
 
 // What was in force before is put aside.
@@ -34,13 +33,23 @@ void PlanFollower::PutInForce(std::shared_ptr<PlanInForce> plan) {
   astray_ = without_plan_ = 0;
   for (OtherKind& kind : other_kinds_) kind.lead = 0;
   PinAll();
-  plan_hint_.store(plan_.get(), std::memory_order_release);
+  if (plan_) {
+    PublishExpected(*plan_);
+  } else {
+    expected_.store(kNoPlan, std::memory_order_relaxed);
+  }
 }
 
-// Its views may go; itself WantsCallSite may still look at.
+// Its views may go.
 void PlanFollower::Retire(std::shared_ptr<PlanInForce> plan) {
   Pin(*plan, false);
-  retired_plans_.push_back(std::move(plan));
+  Discard(std::move(plan));
+}
+
+// Nobody follows it any more.
+void PlanFollower::Discard(std::shared_ptr<PlanInForce> plan) {
+  retired_.push_back(std::move(plan));
+  ++retirements_;
 }
 
 // Views that a plan has slots in are kept as they are.

@@ -92,7 +92,7 @@ Matcher::PreparedPattern Matcher::Install(PreparedPattern pattern, std::uint64_t
   since_jump_ = 1u << 16;
   epoch_ = 1;
   history_length_ = 0;
-  iterations_.store(0, std::memory_order_relaxed);
+  iterations_ = 0;
   if (pattern_ != nullptr) {
     std::fill(pattern_->used_in.begin(), pattern_->used_in.end(), 0);
     if (next_block != kUnknownBlock && next_block >= pattern_->first_block)
@@ -107,13 +107,13 @@ Matcher::PreparedPattern Matcher::Install(PreparedPattern pattern, std::uint64_t
 // Publishes the request at the cursor as the one expected. While the place is searched for none is: every request's
 // call site helps then.
 void Matcher::Aim() noexcept {
-  std::uint64_t key = kNever;
+  std::uint64_t key = kNoKey;
   if (pattern_ != nullptr && !searching_) {
     const Prepared::Entry& entry = pattern_->entries[cursor_];
-    if (!entry.size_varies && entry.key != kNever - 1) key = entry.key;
+    if (!entry.size_varies && entry.key != kNeverExpected) key = entry.key;
     expected_site_ = entry.call_site;
   }
-  expected_.store(key, std::memory_order_relaxed);
+  expected_ = key;
 }
 
 std::uint64_t Matcher::CallSiteOf(std::int32_t index) const noexcept {
@@ -140,7 +140,7 @@ void Matcher::CloseIteration() noexcept {
   base_ -= static_cast<std::int32_t>(pattern_->size());
   if (last_place_ != kNowhere) last_place_ -= static_cast<std::int32_t>(pattern_->size());
   ++epoch_;
-  iterations_.store(iterations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  ++iterations_;
 }
 
 void Matcher::Remember(std::uint64_t token, std::uint64_t key) noexcept {

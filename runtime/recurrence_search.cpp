@@ -77,7 +77,7 @@ std::uint32_t Matcher::RepeatDistance(std::uint64_t key) const noexcept {
 std::int32_t Matcher::MatchScore(std::uint32_t position, const Request& request) const noexcept {
   const Prepared::Entry& entry = pattern_->entries[position];
   if (!entry.size_varies) {
-    if (entry.key != request.key || entry.key == kNever - 1) return kNoMatch;
+    if (entry.key != request.key || entry.key == kNeverExpected) return kNoMatch;
     if (entry.call_site != request.call_site && entry.call_site != 0 && request.call_site != 0) return kNoMatch;
     return entry.weight;
   }

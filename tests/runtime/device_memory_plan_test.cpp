@@ -1,6 +1,10 @@
 // DeviceMemory with a plan in force: when a request gets its slot, what it waits for, and what is mapped for it.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <utility>
+
 #include "device_memory_fixture.h"
 
 namespace stalloc::runtime {
@@ -226,6 +230,77 @@ TEST_F(DeviceMemoryTest, ABlockThatStaysButNotInItsPlaceLiesAsHighAsCanBe) {
   const auto stays = memory->Allocate(4 * kMiB, On(0), 7);
   EXPECT_FALSE(stays.planned);
   EXPECT_EQ(stays.address, early.address + 12 * kMiB);
+}
+
+// What is not followed any more is freed by whoever installs the next, or asks for it; never by a request.
+TEST_F(DeviceMemoryTest, APlanThatNobodyFollowsIsFreed) {
+  auto memory = Make();
+  const auto install = [&](PlanFollower::When when) {
+    auto plan = PlanOf({4 * kMiB, 3 * kMiB}, 1);
+    std::weak_ptr<PlanInForce> seen = plan;
+    EXPECT_TRUE(memory->Install(std::move(plan), when));
+    return seen;
+  };
+  const auto iterate = [&] {
+    for (const std::uint64_t bytes : {4 * kMiB, 3 * kMiB})
+      EXPECT_EQ(memory->Free(memory->Allocate(bytes, On(0), 0).address, On(0)), CUDA_SUCCESS);
+  };
+  const auto first = install(PlanFollower::When::kNow);
+  iterate();
+  const auto second = install(PlanFollower::When::kNow);
+  EXPECT_TRUE(first.expired());
+  const auto third = install(PlanFollower::When::kNextIteration);
+  EXPECT_FALSE(second.expired()) << "it is in force";
+  for (int i = 0; i < 3; ++i) iterate();
+  ASSERT_FALSE(memory->awaiting_iteration());
+  EXPECT_FALSE(second.expired()) << "a request must not free it";
+  memory->FreeRetiredPlans();
+  EXPECT_TRUE(second.expired());
+  ASSERT_TRUE(memory->Install(nullptr, PlanFollower::When::kNow));
+  EXPECT_TRUE(third.expired());
+}
+
+// While a request looks, without the lock, how far another stream has come, its plan goes and is freed.
+TEST_F(DeviceMemoryTest, WhatAPlanProposedIsNotTakenOnceThePlanIsFreed) {
+  static std::function<void()> meanwhile;
+  static decltype(api_.cuStreamQuery) query;
+  query = api_.cuStreamQuery;
+  api_.cuStreamQuery = [](CUstream stream) {
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
+    return query(stream);
+  };
+  auto memory = Make();
+  (void)memory->Allocate(512, On(1), 0);
+  (void)memory->Allocate(512, On(2), 0);
+  std::weak_ptr<PlanInForce> plan;
+  {
+    auto made = OneSlotForTwo();
+    plan = made;
+    ASSERT_TRUE(memory->Install(std::move(made), PlanFollower::When::kNow));
+  }
+  bool second_planned = true;
+  for (const bool freed : {false, true}) {
+    const auto a = memory->Allocate(4 * kMiB, On(1), 0);
+    EXPECT_TRUE(a.planned);
+    device_.Touch(Stream(1), a.address, 4 * kMiB, a.number);
+    EXPECT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+    if (freed) {
+      meanwhile = [&] {
+        EXPECT_TRUE(memory->Install(nullptr, PlanFollower::When::kNow));
+        EXPECT_TRUE(plan.expired());
+        device_.ExecuteAll();
+      };
+    }
+    const auto b = memory->Allocate(3 * kMiB, On(2), 0);
+    ASSERT_EQ(b.result, CUDA_SUCCESS);
+    second_planned = b.planned;
+    device_.Touch(Stream(2), b.address, 3 * kMiB, b.number);
+    EXPECT_EQ(memory->Free(b.address, On(2)), CUDA_SUCCESS);
+    device_.ExecuteAll();
+  }
+  EXPECT_TRUE(plan.expired()) << "nobody looked how far the other stream had come";
+  EXPECT_FALSE(second_planned);
+  meanwhile = nullptr;
 }
 
 }  // namespace

@@ -155,10 +155,10 @@ TEST_F(DeviceMemoryTest, OrderThatFollowsFromAnInsertedWaitIsNotTheProgramsOwn) 
   const auto event = reinterpret_cast<CUevent>(0x77);
   memory->NoteEventRecorded(event, On(2));
   memory->NoteStreamWaits(On(3), event);
-  std::vector<DeviceMemory::Seen> seen;
+  std::vector<SeenLog::Entry> seen;
   bool lost = false;
   memory->TakeSeen(&seen, &lost);
-  std::erase_if(seen, [](const DeviceMemory::Seen& entry) { return !entry.order; });
+  std::erase_if(seen, [](const SeenLog::Entry& entry) { return !entry.order; });
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].fence.stream, 2u);
 }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/claim.h"
 #include "runtime/context_scope.h"
 #include "runtime/driver_api.h"
 #include "runtime/flat_map.h"
@@ -26,6 +27,7 @@
 #include "runtime/page_store.h"
 #include "runtime/plan_follower.h"
 #include "runtime/recorder.h"
+#include "runtime/seen_log.h"
 #include "runtime/short_lock.h"
 #include "runtime/stall_timer.h"
 #include "runtime/stream_table.h"
@@ -112,7 +114,7 @@ class DeviceMemory {
 
   // Asked without the lock before Allocate: must the call site be taken for a request of this size?
   bool WantsCallSite(std::uint64_t size_bytes) const noexcept {
-    return observing_.load(std::memory_order_relaxed) || plans_->WantsCallSite(size_bytes);
+    return seen_.on() || plans_->WantsCallSite(size_bytes);
   }
 
   // Gives idle pages whose last use has executed back to the driver, until at most `keep_bytes` are held idle. Returns
@@ -153,20 +155,11 @@ class DeviceMemory {
   static std::atomic<int> captures_in_progress;
 
   // --- Learning -----------------------------------------------------------------------------------------------------
-  // A request or a free, beside where the block lay; or that the program ordered one stream behind another.
-  struct Seen {
-    Observation observation;
-    Granule begin = 0;  // in the base range, if view is kNoView; else in the view's first page
-    ViewIndex view = kNoView;
-    StreamIndex stream = kNoStream;
-    bool order = false;  // no request and no free: there is no observation
-    Fence fence{};  // of a free: its place in its stream's order. Of an order: what `stream` is behind from here on
-  };
   // While on, every request is put down with its place, for the learner to fetch. Bounded; `*lost` says that some were
   // dropped because the learner was too slow.
   void SetObserving(bool on);
-  bool observing() const noexcept { return observing_.load(std::memory_order_relaxed); }
-  void TakeSeen(std::vector<Seen>* seen, bool* lost);
+  bool observing() const noexcept { return seen_.on(); }
+  void TakeSeen(std::vector<SeenLog::Entry>* seen, bool* lost);
 
   // Live blocks, for the planner to plan around. `call_site`s are the learner's to remember.
   struct LiveBlock {
@@ -190,6 +183,8 @@ class DeviceMemory {
   std::optional<PlanFollower::Scaled> TakeOutgrown();
   void KeepPlanInForce();
   PlanFollower::InForce in_force() const;
+  // Frees the plans that nobody follows any more; to be called every now and then.
+  void FreeRetiredPlans();
 
   int ordinal() const noexcept { return ordinal_; }
   CUdevice device() const noexcept { return device_; }
@@ -206,21 +201,6 @@ class DeviceMemory {
     std::uint32_t site = 0;  // SiteTag of the call site
   };
 
-  // Memory that was claimed for a request and what the driver must still do before it can be used.
-  struct Claim {
-    struct NewPages {
-      PageNumber first = 0;
-      PageNumber count = 0;
-    };
-    Found where;
-    Granule granules = 0;
-    bool needs_driver = false;
-    std::vector<std::pair<Run, Fence>> waits;  // parts whose fence the request's stream must still be ordered behind
-    std::vector<NewPages> new_pages;           // whole pages, claimed to be mapped
-    std::vector<Run> left_over;                // of new pages: what the block does not need
-    std::size_t mapped_runs = 0;               // of new_pages, how many exist by now
-    bool timed = false;                        // how long its stream stands still at the waits is measured
-  };
   struct Who {
     StreamIndex stream = kNoStream;     // the stream, as registered
     StreamIndex effective = kNoStream;  // what memory is ordered by: none while only one stream has been seen
@@ -287,7 +267,6 @@ class DeviceMemory {
   // `freed_at`: the position of a free in its stream's order; 0: it has none, or is none.
   void Observe(Observation::Op op, CUdeviceptr address, const Block& block, StreamIndex stream, std::uint64_t call_site,
                std::uint64_t freed_at);
-  Seen* PutDown();  // an empty record to fill in; nullptr: there is no room
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;
@@ -345,7 +324,6 @@ class DeviceMemory {
   std::unique_ptr<ViewTable> views_;
   StreamTable streams_;
   std::unique_ptr<MemorySearch> search_;
-  std::optional<PlanFollower> plans_;
   TimeBudget budget_;
   StallTimer stalls_;
   FlatMap<Block> blocks_;
@@ -363,11 +341,10 @@ class DeviceMemory {
   };
   std::vector<Deferred> deferred_;  // freed while not every context could be waited for
 
-  std::atomic<bool> observing_{false};
   std::atomic<std::uint64_t> refused_bytes_{0};
   Recorder* recorder_ = nullptr;
-  std::vector<Seen> seen_;
-  bool seen_lost_ = false;
+  SeenLog seen_;
+  std::optional<PlanFollower> plans_;
 };
 
 }  // namespace stalloc::runtime

@@ -107,7 +107,7 @@ class Learner {
   PlanKeeper keeper_;
   std::optional<IterationFinder> finder_;
   bool watching_ = true;  // for iterations; requests are put down for longer, see kBeginning
-  std::vector<DeviceMemory::Seen> batch_;
+  std::vector<SeenLog::Entry> batch_;
   std::vector<Observation> observations_;
   SeenBlocks blocks_;
   SeenOrder order_;

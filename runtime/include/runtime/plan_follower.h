@@ -6,7 +6,8 @@
 //
 // The seam: DeviceMemory asks with a request and is answered with a proposal, which is advice and may be refused; it
 // tells what became of a request where that matters. The follower takes no memory, calls no driver and holds no lock of
-// its own. All of it is called under the device's lock, but for WantsCallSite; Ask does not allocate.
+// its own. All of it is called under the device's lock, but for WantsCallSite, which looks at no plan; Ask does not
+// allocate. A plan that nobody follows any more is handed out by TakeRetired, to be freed without the lock.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,9 @@ class PlanFollower {
 
   // All of them outlive this. `counters` and `cost` are read where an iteration ends.
   PlanFollower(const FreeSpace& space, ViewTable& views, const MemoryCounters& counters, const PageStore::Cost& cost)
-      : space_(space), views_(views), memory_counters_(counters), cost_(cost) {}
+      : space_(space), views_(views), memory_counters_(counters), cost_(cost) {
+    retired_.reserve(kMostRetired);
+  }
 
   // --- Requests -----------------------------------------------------------------------------------------------------
   struct Request {
@@ -52,11 +55,12 @@ class PlanFollower {
     bool waited_for = false;       // see SlotOrder
   };
 
-  // Asked without the lock before Ask: must the call site be taken for a request of this size?
+  // Asked without the lock before Ask: must the call site be taken for a request of this size? The answer is a hint,
+  // Ask decides.
   bool WantsCallSite(std::uint64_t size_bytes) const noexcept {
-    const PlanInForce* plan = plan_hint_.load(std::memory_order_acquire);
-    if (plan == nullptr) return size_bytes >= kLargeBytes;
-    return plan->persistent_left.load(std::memory_order_relaxed) != 0 || !plan->matcher.Expects(size_bytes, 0);
+    const std::uint64_t expected = expected_.load(std::memory_order_relaxed);
+    if (expected == size_bytes) return false;  // its key: streams are not told apart
+    return expected != kNoPlan || size_bytes >= kLargeBytes;
   }
   // Requests from this size on are few, and are what an out-of-memory report is about: their call sites are always
   // taken.
@@ -84,9 +88,9 @@ class PlanFollower {
 
   // --- Plans --------------------------------------------------------------------------------------------------------
   // Puts the plan in force: at once, or where the next iteration begins. nullptr drops the one that is. Ends a choice.
-  // What its slots need of views is mapped and pinned. Returns plans that are to be freed without the lock.
+  // What its slots need of views is mapped and pinned.
   enum class When : bool { kNow, kNextIteration };
-  [[nodiscard]] Plans Install(std::shared_ptr<PlanInForce> plan, When when);
+  void Install(std::shared_ptr<PlanInForce> plan, When when);
   bool awaiting_iteration() const noexcept { return next_plan_ != nullptr; }
   // A view has gone. The plans' slots in it are mapped again when they are next asked for.
   void Forget(ViewIndex view) noexcept;
@@ -102,8 +106,8 @@ class PlanFollower {
     std::uint64_t unknown = 0;   // of these, to that plan
   };
   std::optional<Choice> choice() const;
-  // The one in force stays; returns others, which are to be freed without the lock.
-  [[nodiscard]] Plans EndChoice();
+  // The one in force stays, the others are retired.
+  void EndChoice();
 
   // The plan in force, if its sizes scale and it says what it was made from, with what has become of its slots.
   struct Scaled {
@@ -131,11 +135,19 @@ class PlanFollower {
   };
   InForce in_force() const;
 
+  // Hands out the retired plans. `room` is empty, with room for kMostRetired: so many are retired at most while
+  // requests are served, where nothing may be allocated.
+  static constexpr std::size_t kMostRetired = 8;
+  void TakeRetired(Plans* room) noexcept { retired_.swap(*room); }
+  // How many there have been. A proposal made before the last of them may point into a plan that is gone.
+  std::uint64_t retirements() const noexcept { return retirements_; }
+
   const PlanCounters& counters() const noexcept { return counters_; }
   const IterationLog& iterations() const noexcept { return iterations_; }
 
  private:
   Proposal AskPlanInForce(const Request& request);
+  Proposal AskNextPlan(const Request& request);
   Proposal FromSlot(std::int32_t index, const Request& request);
   Proposal FromPersistent(BlockPlace* place, const Request& request) noexcept;
   void ProposeKeptPlace(const Request& request, Proposal* proposal);
@@ -147,8 +159,14 @@ class PlanFollower {
   void PutInForce(std::shared_ptr<PlanInForce> plan);
   void PutAside(std::shared_ptr<PlanInForce> plan);
   void Retire(std::shared_ptr<PlanInForce> plan);
+  void Discard(std::shared_ptr<PlanInForce> plan);
   void Pin(const PlanInForce& plan, bool pinned);
   void PinAll();
+  // What WantsCallSite goes by from here on. While what an earlier run kept is still to come, every call site is
+  // wanted.
+  void PublishExpected(const PlanInForce& plan) noexcept {
+    expected_.store(plan.settling() ? Matcher::kNoKey : plan.matcher.ExpectedKey(), std::memory_order_relaxed);
+  }
   // Of the next allocation on this device.
   std::uint64_t NextNumber() const noexcept {
     return memory_counters_.planned_requests + memory_counters_.online_requests + 1;
@@ -162,12 +180,14 @@ class PlanFollower {
   IterationLog iterations_;
 
   std::shared_ptr<PlanInForce> plan_;
-  std::atomic<PlanInForce*> plan_hint_{nullptr};
+  static constexpr std::uint64_t kNoPlan = Matcher::kNoKey - 2;  // no key either
+  std::atomic<std::uint64_t> expected_{kNoPlan};                 // the plan in force's ExpectedKey, for WantsCallSite
   std::uint64_t iterations_seen_ = 0;       // by the matcher of the plan in force, as far as is noted
   std::uint64_t took_over_at_ = 0;          // the same when it came into force
   MatchTrust trust_;                        // in the plan in force
   std::shared_ptr<PlanInForce> next_plan_;  // matched along, until its first iteration begins
-  Plans retired_plans_;                     // WantsCallSite may still look at them without the lock
+  Plans retired_;                           // not yet freed
+  std::uint64_t retirements_ = 0;
   struct OtherKind {
     std::shared_ptr<PlanInForce> plan;
     std::uint32_t lead = 0;  // requests lately that it knew and the plan in force did not
@@ -177,7 +197,6 @@ class PlanFollower {
   std::uint32_t without_plan_ = 0;      // requests followed while there was no plan in force
   struct Candidate {
     std::shared_ptr<PlanInForce> plan;
-    bool was_in_force = false;
     std::uint32_t unknown = 0;            // requests that it did not know
     BlockPlace* persistent = nullptr;     // of the request at hand: its place among what stays ...
     std::int32_t index = Matcher::kNone;  // ... or which of the iteration's it is

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -96,7 +95,7 @@ struct PlanInForce {
   };
   std::unordered_map<std::uint64_t, KeptPlaces> kept_places;
   // Still to come. While there are any, every request's call site is taken.
-  std::atomic<std::size_t> persistent_left{0};
+  std::size_t persistent_left = 0;
   std::uint32_t persistent_came = 0;
   std::uint32_t persistent_reached = 0;  // 1 + the highest number that came: so many would have, in the plan's order
   // What the plan holds in all. Slots may be mapped up to here, or up to the peak of live bytes; beyond that a request
@@ -106,7 +105,7 @@ struct PlanInForce {
   Granule online_from = 0;
 
   // The program still makes what it will keep.
-  bool settling() const noexcept { return persistent_left.load(std::memory_order_relaxed) != 0; }
+  bool settling() const noexcept { return persistent_left != 0; }
   // Sizes scale, and what a plan with more room would be made from is known.
   bool Scales() const { return !scaled.empty() && task != nullptr; }
   bool HasSlot(std::int32_t index) const {

@@ -6,7 +6,6 @@
 //                    serving path, under the device's lock: only Prepare allocates.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -82,19 +81,26 @@ class Matcher {
   // place; otherwise the next Match starts a search for it. A null `pattern` leaves none in force.
   PreparedPattern Install(PreparedPattern pattern, std::uint64_t next_block = kUnknownBlock) noexcept;
 
-  // True if a request of this size and stream is the one expected next, so that its call site need not be taken.
-  // May be asked without the device's lock: the answer is a hint, Match decides.
+  // A size and a stream in one word. Streams beyond 2^15 and sizes beyond 2^48 may collide: Match would then hand out a
+  // slot of another size, so such requests never match.
+  static constexpr std::uint64_t kNoKey = ~std::uint64_t{0};
+  static constexpr std::uint64_t kNeverExpected = kNoKey - 1;
+  static constexpr std::uint64_t Key(std::uint64_t size_bytes, std::uint32_t stream) noexcept {
+    if (size_bytes >> 48 != 0 || stream >= 0x7fff) return kNeverExpected;
+    return std::uint64_t{stream} << 48 | size_bytes;
+  }
+
+  // The key of the request expected next, whose call site need not be taken; kNoKey: none is.
+  std::uint64_t ExpectedKey() const noexcept { return expected_; }
   bool Expects(std::uint64_t size_bytes, std::uint32_t stream) const noexcept {
-    return expected_.load(std::memory_order_relaxed) == Key(size_bytes, stream);
+    return expected_ == Key(size_bytes, stream);
   }
 
   // Which request of the pattern this allocation is, or kNone (inserted, changed or unknown). `call_site` is 0 where
   // Expects said true or where the trace has none. Advances. Each request is returned at most once an iteration, and
   // its size and stream are those of the pattern unless `size_varies`.
   std::int32_t Match(std::uint64_t size_bytes, std::uint32_t stream, std::uint64_t call_site) noexcept {
-    if (expected_.load(std::memory_order_relaxed) == Key(size_bytes, stream) &&
-        (call_site == 0 || call_site == expected_site_))
-      return TakeExpected();
+    if (Expects(size_bytes, stream) && (call_site == 0 || call_site == expected_site_)) return TakeExpected();
     return pattern_ == nullptr ? kNone : Search(size_bytes, stream, call_site);
   }
 
@@ -105,17 +111,9 @@ class Matcher {
   std::int32_t Position() const noexcept { return pattern_ == nullptr ? kNone : static_cast<std::int32_t>(cursor_); }
 
   // Iterations whose end was passed since the pattern was put in force: a change is an iteration boundary.
-  std::uint64_t IterationsSeen() const noexcept { return iterations_.load(std::memory_order_relaxed); }
+  std::uint64_t IterationsSeen() const noexcept { return iterations_; }
 
  private:
-  // A size and a stream in one word, so that the expected request is read in one load. Streams beyond 2^15 and sizes
-  // beyond 2^48 may collide: Match would then hand out a slot of another size, so such requests never match.
-  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  static constexpr std::uint64_t Key(std::uint64_t size_bytes, std::uint32_t stream) noexcept {
-    if (size_bytes >> 48 != 0 || stream >= 0x7fff) return kNever - 1;
-    return std::uint64_t{stream} << 48 | size_bytes;
-  }
-
   friend class Prepared;
   struct Request;
   std::int32_t TakeExpected() noexcept;
@@ -133,7 +131,7 @@ class Matcher {
   std::uint32_t RepeatDistance(std::uint64_t key) const noexcept;
   void Remember(std::uint64_t token, std::uint64_t key) noexcept;
 
-  std::atomic<std::uint64_t> expected_{kNever};
+  std::uint64_t expected_ = kNoKey;
   std::uint64_t expected_site_ = 0;
   PreparedPattern pattern_;
   std::uint32_t cursor_ = 0;         // the request expected next
@@ -141,7 +139,7 @@ class Matcher {
   std::uint32_t recent_misses_ = 0;  // a running count that forgets
   std::int32_t last_place_ = 0;      // where the last request seemed to match, believed or not; kNowhere
   std::uint32_t epoch_ = 1;          // the current iteration, as marked on the requests used in it
-  std::atomic<std::uint64_t> iterations_{0};
+  std::uint64_t iterations_ = 0;
 
   // Out of step: scores of the places where the program may be. scores_[k] is of "request base_ + k comes next", where
   // what lies below 0 is past, and from the pattern's size on is in the next iteration.
