@@ -279,7 +279,6 @@ bool Learner::Adopt(const Pattern& pattern) {
               .kept = status.kept,
               .file = status.file,
               .shared = status.shared,
-              .not_kept = status.not_kept,
               .method = made.method,
               .period = pattern.period,
               .requests = pattern.requests.size(),
@@ -315,7 +314,10 @@ bool Learner::Renew() {
     BeginTrial(period_, pattern_requests_);
     awaiting_ = true;
   }
-  Tell([&](PlanStatus& status) { status.method = made.method; });
+  Tell([&](PlanStatus& status) {
+    status.method = made.method;
+    status.not_kept.clear();
+  });
   LogInfo("device " + std::to_string(memory_.ordinal()) + (first ? ": sizes are known: " : ": sizes have grown: ") +
           made.report);
   // The order between streams is known of what was watched alone.

@@ -169,7 +169,6 @@ void Learner::Keep(const Pattern& pattern) {
   Tell([&](PlanStatus& status) {
     status.file = place.path;
     status.shared = shared;
-    status.not_kept.clear();
   });
 }
 

@@ -54,6 +54,17 @@ class TwoStreams {
     learner_->Step();
   }
 
+  // One of them alone, with less to do.
+  void IterateOnOneStream() {
+    for (int i = 0; i < 40; ++i) {
+      const CUdeviceptr address =
+          Make((1 + static_cast<std::uint64_t>(i)) * kMebibyte, 0, 500 + static_cast<std::uint64_t>(i));
+      EXPECT_EQ(memory_.Free(address, Stream(0)), CUDA_SUCCESS);
+    }
+    device_.ExecuteAll();
+    learner_->Step();
+  }
+
   PlanStatus status() const { return learner_->status(); }
   MemoryCounters counters() const { return memory_.Counters(); }
   static constexpr std::uint64_t kBlockBytes = 100 * kMebibyte;
@@ -86,6 +97,16 @@ TEST_F(PlanExcess, StreamsThatTakeTurnsGetNoPlanWithMemoryForEach) {
     EXPECT_GT(program.counters().planned_requests, 0u) << "where they were served they may be";
   }
   EXPECT_TRUE(KeptPlans(shelf_).empty());
+}
+
+// Another plan comes after it, of shorter iterations, which nobody wants to keep.
+TEST_F(PlanExcess, WhyAPlanIsNotKeptIsSaidOfTheNewestAlone) {
+  TwoStreams program(device_, api_, shelf_);
+  for (int i = 0; i < 60; ++i) program.Iterate();
+  ASSERT_NE(program.status().not_kept, "");
+  for (int i = 0; i < 400 && program.status().requests != 40; ++i) program.IterateOnOneStream();
+  ASSERT_EQ(program.status().requests, 40u) << "a plan of the shorter iteration";
+  EXPECT_EQ(program.status().not_kept, "");
 }
 
 // A file of a version that did not look, say. The program's own takes its place.

@@ -22,10 +22,10 @@ struct PlanStatus {
   // What became of the plans of earlier runs: not looked for, none there, one used from the first request on, none fit.
   enum class Kept : std::uint8_t { kNotLookedFor, kNone, kUsed, kRefused };
   Kept kept = Kept::kNotLookedFor;
-  std::string file{};      // where the plan is kept that this process started from, made or shares; empty: nowhere
-  bool shared = false;     // another rank made that
-  std::string not_kept{};  // why the newest plan was not kept, where it would not have served the next run
+  std::string file{};   // where the plan is kept that this process started from, made or shares; empty: nowhere
+  bool shared = false;  // another rank made that
   // Of the newest plan, if there has been one:
+  std::string not_kept{};              // why it was not kept, where it would not have served the next run
   std::string method{};                // how its slots were found
   std::int64_t period = 0;             // of an iteration, in requests and frees
   std::uint64_t requests = 0;          // of an iteration
