@@ -64,6 +64,13 @@ Outcome RunProgram(const std::vector<std::string>& command, Environment environm
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
   const std::filesystem::path directory = folder;
   environment["PROBE_LOG"] = directory / "log";
+#ifdef STALLOC_SANITIZER_LIBRARY
+  // First of all that is loaded; what it finds ends the program with an exit code. The programs' own leaks are theirs.
+  std::string& preload = environment["LD_PRELOAD"];
+  preload = STALLOC_SANITIZER_LIBRARY + (preload.empty() ? "" : ":" + preload);
+  environment["ASAN_OPTIONS"] = "detect_leaks=0";
+  environment["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1";
+#endif
 
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);

@@ -322,7 +322,8 @@ void Random(const Contexts& contexts) {
     CUcontext context;
     CUstream stream;
   };
-  std::mt19937 random(static_cast<unsigned>(std::atoi(std::getenv("SIMCUDA_SEED"))));
+  const char* seed = std::getenv("SIMCUDA_SEED");
+  std::mt19937 random(seed == nullptr ? 1 : static_cast<unsigned>(std::atoi(seed)));
   const auto pick = [&](std::size_t n) { return random() % n; };
   std::vector<CUcontext> entered = {contexts.first, contexts.second};
   std::vector<std::vector<CUstream>> streams;
