@@ -73,9 +73,8 @@ class PlanFollower {
   // A request with a ScaledSlot was served elsewhere. The lock may have been released since Ask.
   void NoteServedOnline(const Proposal& proposal, ViewIndex view, Granule begin) noexcept;
 
-  // --- What the plan in force asks of requests that are served elsewhere
-  // ---------------------------------------------- They are looked for from here on first, so that they are not in the
-  // way of those with a slot.
+  // --- What the plan in force asks of requests that are served elsewhere --------------------------------------------
+  // They are looked for from here on first, so that they are not in the way of those with a slot.
   Granule online_from() const noexcept { return plan_ ? plan_->online_from : 0; }
   // What it holds in all: so far slots may be mapped.
   std::uint64_t budget_bytes() const noexcept { return plan_ ? plan_->budget_bytes : 0; }

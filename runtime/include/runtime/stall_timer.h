@@ -3,8 +3,8 @@
 // A pair of timing events is recorded around a wait; when both have passed, the time between them is the stream's that
 // was lost. Waits are few, a handful an iteration, and so are the pairs.
 //
-// Any thread may call it, always with one and the same context current and no capture in progress. The driver is asked without
-// holding the lock. Where it does not tell times, nothing is measured.
+// Any thread may call it, always with one and the same context current and no capture in progress. The driver is asked
+// without holding the lock. Where it does not tell times, nothing is measured.
 #pragma once
 
 #include <cuda.h>
