@@ -264,11 +264,11 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
   return CUDA_SUCCESS;
 }
 
-// Without a stream the program relies on the call's implicit synchronisation, and so does the next owner. While
-// somebody captures there is nothing to wait for with: the memory stays aside until that is over.
+// Without a stream the program relies on the call's implicit synchronisation, and so does the next owner, in whichever
+// context. While somebody captures there is nothing to wait for with: the memory stays aside until that is over.
 CUresult DeviceMemory::FreeWhenIdle(CUdeviceptr address, const Block& block) {
   CUresult result = CUDA_SUCCESS;
-  const bool idle = captures_in_progress.load(std::memory_order_relaxed) == 0 && WaitForContexts(&result);
+  const bool idle = captures_in_progress.load(std::memory_order_relaxed) == 0 && WaitForContexts(block.owner, &result);
   std::lock_guard lock(mutex_);
   if (idle) {
     ReleaseBlock(address, block, Fence{});

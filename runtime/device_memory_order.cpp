@@ -8,6 +8,17 @@
 
 namespace stalloc::runtime {
 
+namespace {
+
+// Waits for all work of a context. One that has ended has none.
+CUresult WaitIn(const DriverApi& driver, CUcontext context) noexcept {
+  const ContextScope scope(driver, context);
+  const CUresult result = scope.result() == CUDA_SUCCESS ? driver.cuCtxSynchronize() : scope.result();
+  return HasEnded(result) ? CUDA_SUCCESS : result;
+}
+
+}  // namespace
+
 // Under the lock.
 NamedStream DeviceMemory::NameOf(StreamIndex stream) const {
   NamedStream named{.handle = streams_.HandleOf(stream), .is_anothers = !streams_.HasNameHere(stream)};
@@ -109,20 +120,27 @@ void DeviceMemory::PollMarkers() {
   }
 }
 
-// Waits for all work that may use this memory, in every context: one's work says nothing of another's. False: some of
-// it could not be waited for. `here` receives what the driver says in the current context.
-bool DeviceMemory::WaitForContexts(CUresult* here) {
+// Waits for all work that may use memory of `owner`. A context's own memory is waited for in that context alone, as
+// CUDA does: another's work may itself be waiting for this thread. What is nobody's is waited for in every context:
+// one's work says nothing of another's. False: some of it could not be waited for. `here` receives what the driver says
+// in the owner's context, or else in the current one.
+bool DeviceMemory::WaitForContexts(Owner owner, CUresult* here) {
+  CUcontext of_owner = nullptr;
   std::vector<CUcontext> contexts;
   {
     std::lock_guard lock(mutex_);
-    contexts = contexts_.ToWaitIn();
+    of_owner = contexts_.ToWaitInFor(owner);
+    if (of_owner == nullptr) contexts = contexts_.ToWaitIn();
+  }
+  if (of_owner != nullptr) {
+    *here = WaitIn(driver_, of_owner);
+    return *here == CUDA_SUCCESS;
   }
   *here = driver_.cuCtxSynchronize();
   bool all = *here == CUDA_SUCCESS;
   for (const CUcontext context : contexts) {
-    const ContextScope scope(driver_, context);
-    const CUresult result = scope.result() == CUDA_SUCCESS ? driver_.cuCtxSynchronize() : scope.result();
-    all = all && (result == CUDA_SUCCESS || HasEnded(result));
+    const CUresult result = WaitIn(driver_, context);
+    all = all && result == CUDA_SUCCESS;
   }
   return all;
 }
@@ -135,7 +153,7 @@ bool DeviceMemory::SynchroniseAll() {
     for (StreamIndex s = 1; s <= streams_.count(); ++s) reached.push_back(streams_.Here(s));
   }
   CUresult here = CUDA_SUCCESS;
-  if (!WaitForContexts(&here)) return false;
+  if (!WaitForContexts(kNoOwner, &here)) return false;
   std::lock_guard lock(mutex_);
   for (const Fence& fence : reached) streams_.Pass(fence.stream, fence.position);
   return true;
@@ -149,7 +167,7 @@ void DeviceMemory::FinishDeferred() {
     deferred.swap(deferred_);
   }
   CUresult here = CUDA_SUCCESS;
-  const bool done = WaitForContexts(&here);
+  const bool done = WaitForContexts(kNoOwner, &here);
   std::lock_guard lock(mutex_);
   for (const Deferred& d : deferred) {
     if (done) {
@@ -160,9 +178,9 @@ void DeviceMemory::FinishDeferred() {
   }
 }
 
-void DeviceMemory::NoteContext(CUcontext context, CUcontext waits_in) {
+void DeviceMemory::NoteContext(CUcontext context, CUcontext waits_in, Owner owner) {
   std::lock_guard lock(mutex_);
-  contexts_.Add(context, waits_in);
+  contexts_.Add(context, waits_in, owner);
 }
 
 bool DeviceMemory::IsUsedIn(CUcontext context) const {

@@ -89,7 +89,8 @@ CUresult NoteContext(Process& process, CUdevice device, CUcontext context, Devic
   *owner = last == std::numeric_limits<DeviceMemory::Owner>::max() ? DeviceMemory::kNoOwner : ++last;
   try {
     // Before anything is served in it.
-    if (DeviceService* service = process.devices[device].load()) service->memory().NoteContext(context, waits_in);
+    if (DeviceService* service = process.devices[device].load())
+      service->memory().NoteContext(context, waits_in, *owner);
     known.push_back({context, *owner});
     if (known.size() > 1) g_several_contexts.store(true);
   } catch (const std::exception&) {

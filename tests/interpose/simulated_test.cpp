@@ -147,8 +147,9 @@ TEST_P(TwoContexts, HoldWithTheShim) {
 INSTANTIATE_TEST_SUITE_P(Order, TwoContexts,
                          testing::Combine(testing::Values("primary_made", "made_primary", "both_made", "green"),
                                           testing::Values("default", "legacy", "per_thread", "freed_elsewhere", "made",
-                                                          "no_stream", "used_elsewhere", "trim", "short", "capture",
-                                                          "threads", "other_thread", "end", "random")),
+                                                          "no_stream", "beside_waiting", "used_elsewhere", "trim",
+                                                          "short", "capture", "threads", "other_thread", "end",
+                                                          "random")),
                          [](const auto& part) { return std::get<0>(part.param) + "_" + std::get<1>(part.param); });
 
 std::size_t CountOf(const std::string& text, const std::string& part) {

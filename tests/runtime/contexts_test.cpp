@@ -32,8 +32,8 @@ class DeviceContexts : public ::testing::Test {
     // One page is all there is: memory of another stream is the only memory.
     memory_ = std::make_unique<DeviceMemory>(driver_, 0, 0, MemoryPolicy{.limit_bytes = kBytes});
     EXPECT_EQ(memory_->Initialise(), CUDA_SUCCESS);
-    memory_->NoteContext(primary_, primary_);
-    made_ = Make();
+    memory_->NoteContext(primary_, primary_, kPrimary);
+    made_ = Make(kMade);
   }
   ~DeviceContexts() override {
     std::string text(simcudaFirstCorruption(nullptr, 0) + 1, '\0');
@@ -46,10 +46,10 @@ class DeviceContexts : public ::testing::Test {
     Enter(context);
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
   }
-  CUcontext Make() {
+  CUcontext Make(DeviceMemory::Owner owner = DeviceMemory::kNoOwner) {
     CUcontext context = nullptr;
     EXPECT_EQ(cuCtxCreate(&context, nullptr, 0, 0), CUDA_SUCCESS);
-    memory_->NoteContext(context, context);
+    memory_->NoteContext(context, context, owner);
     return context;
   }
   static CUstream NewStream() {
@@ -69,7 +69,28 @@ class DeviceContexts : public ::testing::Test {
     for (int i = 0; i < 32; ++i) EXPECT_EQ(simcudaReadTag(order.stream, block.address, kBytes, tag), CUDA_SUCCESS);
     EXPECT_EQ(memory_->Free(block.address, order), CUDA_SUCCESS);
   }
+  // Work that nobody has waited for yet.
+  static void QueueIn(CUcontext context) {
+    Enter(context);
+    EXPECT_EQ(cuLaunchHostFunc(
+                  nullptr, [](void*) {}, nullptr),
+              CUDA_SUCCESS);
+  }
+  // What is left of one operation in each of `contexts` when a block of `owner` is freed without a stream.
+  std::size_t PendingAfterFree(DeviceMemory::Owner owner, const std::vector<CUcontext>& contexts, CUcontext current) {
+    Enter(current);
+    const auto block = memory_->Allocate(kBytes, std::nullopt, 0, nullptr, owner);
+    EXPECT_EQ(block.result, CUDA_SUCCESS);
+    for (const CUcontext context : contexts) QueueIn(context);
+    Enter(current);
+    EXPECT_EQ(memory_->Free(block.address, std::nullopt), CUDA_SUCCESS);
+    const std::size_t pending = simcudaPendingOperations();
+    for (const CUcontext context : contexts) Synchronise(context);
+    return pending;
+  }
   std::uint64_t HostWaits() const { return simcudaCallCount("cuCtxSynchronize"); }
+
+  static constexpr DeviceMemory::Owner kPrimary = 1, kMade = 2, kGreen = 3;
 
   DriverApi driver_;
   CUcontext primary_ = nullptr;
@@ -124,6 +145,37 @@ TEST_F(DeviceContexts, AllOfThemAreWaitedFor) {
   Enter(primary_);
   EXPECT_EQ(memory_->Free(block.address, std::nullopt), CUDA_SUCCESS);
   EXPECT_EQ(simcudaPendingOperations(), 0u);
+}
+
+// But a block that is one context's own is waited for there alone.
+TEST_F(DeviceContexts, ABlocksOwnIsWaitedForAlone) {
+  for (const CUcontext current : {primary_, made_}) {
+    EXPECT_EQ(PendingAfterFree(kPrimary, {made_}, current), 1u);
+    EXPECT_EQ(PendingAfterFree(kPrimary, {primary_}, current), 0u);
+    EXPECT_EQ(PendingAfterFree(kMade, {primary_}, current), 1u);
+    EXPECT_EQ(PendingAfterFree(kMade, {made_}, current), 0u);
+    EXPECT_EQ(PendingAfterFree(DeviceMemory::kNoOwner, {primary_, made_}, current), 0u);
+  }
+  // One that has ended is not waited for in any other that has its handle.
+  memory_->ForgetContext(made_);
+  memory_->NoteContext(made_, made_);
+  EXPECT_EQ(PendingAfterFree(kMade, {primary_, made_}, primary_), 0u) << "not known: everywhere";
+}
+
+// What is allocated in a green context is the primary one's, also when the green one has ended.
+TEST_F(DeviceContexts, AGreenOnesBlocksAreThePrimarys) {
+  CUgreenCtx green = nullptr;
+  CUcontext in_green = nullptr;
+  ASSERT_EQ(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxFromGreenCtx(&in_green, green), CUDA_SUCCESS);
+  memory_->NoteContext(in_green, primary_, kGreen);
+  for (const CUcontext current : {in_green, primary_, made_}) {
+    EXPECT_EQ(PendingAfterFree(kGreen, {in_green, primary_}, current), 0u);
+    EXPECT_EQ(PendingAfterFree(kGreen, {made_}, current), 1u);
+  }
+  memory_->ForgetContext(in_green);
+  EXPECT_EQ(PendingAfterFree(kGreen, {primary_}, primary_), 0u);
+  EXPECT_EQ(PendingAfterFree(kGreen, {made_}, primary_), 1u);
 }
 
 // An event is of one context, and neither it nor a position in a stream's order outlives that; the handles come back.

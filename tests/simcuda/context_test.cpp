@@ -203,9 +203,40 @@ TEST_F(TwoContexts, DoNotWaitForEachOther) {
     simcudaWriteTag(stream, block, kPage, 2);
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
     EXPECT_EQ(simcudaPendingOperations(), 1u);
-    EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS) << "which waits for the device";
-    EXPECT_EQ(simcudaPendingOperations(), 0u);
+    ASSERT_EQ(cuCtxSetCurrent(made_), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
   }
+}
+
+// A free waits for the context that the block is of, whichever is current.
+TEST_F(TwoContexts, AFreeWaitsForTheBlocksOwn) {
+  const CUdeviceptr of_made = Allocate(kPage), written_there = Allocate(kPage);
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  const CUdeviceptr of_primary = Allocate(kPage), small_of_primary = Allocate(kPage / 2);
+  for (const CUcontext current : {context_, made_}) {
+    ASSERT_EQ(cuCtxSetCurrent(made_), CUDA_SUCCESS);
+    simcudaWriteTag(nullptr, written_there, kPage, 1);
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    simcudaWriteTag(nullptr, of_primary, kPage, 2);
+    ASSERT_EQ(cuCtxSetCurrent(current), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFree(current == context_ ? small_of_primary : of_primary), CUDA_SUCCESS);
+    EXPECT_EQ(simcudaPendingOperations(), 1u) << "the made one's";
+    EXPECT_EQ(simcudaAdvance(8), 1u);
+  }
+  ASSERT_EQ(cuCtxSetCurrent(made_), CUDA_SUCCESS);
+  simcudaWriteTag(nullptr, of_made, kPage, 1);
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(of_made), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPendingOperations(), 0u);
+  // A pool's is no context's.
+  CUdeviceptr pooled = 0;
+  ASSERT_EQ(cuMemAllocAsync(&pooled, kPage, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(made_), CUDA_SUCCESS);
+  simcudaWriteTag(nullptr, written_there, kPage, 3);
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(pooled), CUDA_SUCCESS);
+  EXPECT_EQ(simcudaPendingOperations(), 0u);
 }
 
 TEST_F(TwoContexts, ThePrimaryWaitsForItsGreenOnes) {

@@ -23,7 +23,11 @@ CUresult FreeBlockAt(Call& call, CUdeviceptr address) {
   if (live == nullptr) return CUDA_ERROR_INVALID_VALUE;
   live->freed = true;  // a second thread that comes while this one waits finds it gone
   const Block block = *live;
-  machine.scheduler.WaitForDevice(block.device);
+  if (block.kind == Block::Kind::kMalloc) {
+    machine.scheduler.WaitForContext(*block.context);
+  } else {
+    machine.scheduler.WaitForDevice(block.device);
+  }
   if (call.context != nullptr && call.context->error != CUDA_SUCCESS) return call.context->error;
   switch (block.kind) {
     case Block::Kind::kMalloc:
@@ -78,7 +82,8 @@ SIMCUDA_EXPORT CUresult cuMemAllocPitch(CUdeviceptr* address, std::size_t* pitch
   });
 }
 
-// Waits until all work on the device has executed, then frees, whichever call the block came from. Needs no context.
+// Frees a block, whichever call it came from, when all work of the context that it is of has executed; of a pool's
+// block, which is no context's, all work of the device. Needs no context.
 SIMCUDA_EXPORT CUresult cuMemFree(CUdeviceptr address) {
   return Enter(SIMCUDA_ENTRY(cuMemFree),
                [&](Call& call) { return address == 0 ? CUDA_SUCCESS : FreeBlockAt(call, address); });

@@ -81,16 +81,16 @@ class DeviceMemory {
   // Before the first request: events are numbered in `recorder`'s order, where the order is decided.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
 
-  // The number of a context whose memory ends with it; kNoOwner: memory of the device's pool, which is no context's.
-  using Owner = std::uint8_t;
-  static constexpr Owner kNoOwner = 0;
+  using Owner = UsedContexts::Owner;
+  static constexpr Owner kNoOwner = UsedContexts::kNoOwner;
 
   // `order` nullopt: usable at once on every stream. `call_site` 0: not taken (see WantsCallSite). `context` is entered
   // before the driver is called, where it has to be; without one the device's context must be current.
   Allocation Allocate(std::uint64_t size_bytes, const std::optional<Order>& order, std::uint64_t call_site,
                       ContextOnDemand* context = nullptr, Owner owner = kNoOwner);
 
-  // Ends a block. `order` nullopt: waits for all work of the device first, as cuMemFree does.
+  // Ends a block. `order` nullopt: waits first, as cuMemFree does, for all work of the context that the block is of; of
+  // a block that is no context's, for all work of the device.
   // CUDA_ERROR_INVALID_VALUE where no live block begins at `address`. `freed` (optional) receives what was freed.
   CUresult Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed = nullptr,
                 StreamIndex* stream = nullptr, ContextOnDemand* context = nullptr);
@@ -98,9 +98,10 @@ class DeviceMemory {
   // Ends every block of a context that is about to end, all of whose work has executed. Returns what was freed.
   std::vector<BlockInfo> FreeAllOf(Owner owner);
 
-  // Memory may be in use in this context from now on. To be told before the first request of one of its streams.
-  // `waits_in`: see UsedContexts. Throws std::bad_alloc.
-  void NoteContext(CUcontext context, CUcontext waits_in);
+  // Memory may be in use in this context from now on. To be told before the first request of one of its streams, and
+  // with its number before the first request that has that for its owner. `waits_in`: see UsedContexts. Throws
+  // std::bad_alloc.
+  void NoteContext(CUcontext context, CUcontext waits_in, Owner owner = kNoOwner);
   bool IsUsedIn(CUcontext context) const;
   // The context is ending, all of its work has executed, and its handle and those of its streams and events may come
   // back for others.
@@ -311,7 +312,7 @@ class DeviceMemory {
   Event NewEvent(CUcontext context);
   void PutBack(const Event& event);
   NamedStream NameOf(StreamIndex stream) const;
-  bool WaitForContexts(CUresult* here);
+  bool WaitForContexts(Owner owner, CUresult* here);
 
   const DriverApi& driver_;
   const CUdevice device_;
