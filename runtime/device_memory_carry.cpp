@@ -46,13 +46,15 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   const std::uint64_t begun_ns = NowNs();
   const CUresult result = Carry(claim, who);
   const std::uint64_t now_ns = NowNs();
-  const std::uint64_t cost_ns = now_ns - begun_ns + stalls_.TakeStalledNs();
+  const std::uint64_t stalled_ns = stalls_.TakeStalledNs();
   std::uint64_t more_bytes = 0;
   {
     std::lock_guard lock(mutex_);
-    if (!budget_.Spent(cost_ns, {.now_ns = now_ns,
-                                 .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
-                                 .peak_live_bytes = counters_.peak_live_bytes}))
+    counters_.stalled_ns += stalled_ns;
+    if (!budget_.Spent(now_ns - begun_ns + stalled_ns,
+                       {.now_ns = now_ns,
+                        .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
+                        .peak_live_bytes = counters_.peak_live_bytes}))
       return result;
     const double may_hold = budget_.next_growth() * static_cast<double>(counters_.peak_live_bytes);
     more_bytes = std::max(static_cast<std::uint64_t>(may_hold), counters_.reserved_bytes) - counters_.reserved_bytes;

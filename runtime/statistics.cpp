@@ -200,7 +200,7 @@ DeviceStatistics StatisticsOf(const DeviceService& service) {
 
 void Statistics::AddEnded(DeviceStatistics ended) {
   DeviceFigures& gone = ended.figures;
-  gone.live_bytes = gone.reserved_bytes = gone.views = 0;
+  gone.live_bytes = gone.reserved_bytes = gone.views = gone.growth_bytes = 0;
   gone.idle_usable_bytes = gone.idle_ordered_bytes = gone.idle_remainder_bytes = gone.idle_view_bytes = 0;
   const auto entry =
       std::find_if(devices.begin(), devices.end(), [&](const auto& device) { return device.ordinal == ended.ordinal; });
@@ -250,6 +250,7 @@ std::string SummaryLine(const Statistics& statistics) {
   if (served > 0) line += " (" + ShareText(total.planned_requests, served) + ")";
   line += " planned, " + std::to_string(total.online_requests) + " online, " +
           std::to_string(statistics.passed_through_requests) + " passed through";
+  if (total.growth_bytes > 0) line += "; up to " + SizeText(total.growth_bytes) + " more held to save time";
   if (total.planned_requests * 2 < served)
     line += (total.planned_requests == 0 ? "; not planned: " : "; mostly online: ") + WhyOnline(statistics);
   if (total.out_of_memory > 0)

@@ -70,6 +70,14 @@ TEST(Statistics, OnlyAllOfThemAreAHundredPerCent) {
   EXPECT_NE(SummaryLine(statistics).find("(100 %)"), std::string::npos);
 }
 
+// What a user is told who wonders why so much is held.
+TEST(Statistics, TheSummaryLineSaysHowMuchMayBeHeldToSaveTime) {
+  Statistics statistics = Example();
+  EXPECT_EQ(SummaryLine(statistics).find("to save time"), std::string::npos);
+  statistics.devices[0].figures.growth_bytes = std::uint64_t{3} << 30;
+  EXPECT_NE(SummaryLine(statistics).find(" passed through; up to 3.00 GiB more held to save time"), std::string::npos);
+}
+
 // What a user is told who wonders why nothing was planned.
 TEST(Statistics, TheSummaryLineSaysWhyLittleWasPlanned) {
   using State = PlanStatus::State;

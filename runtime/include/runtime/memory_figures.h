@@ -35,6 +35,8 @@ struct MemoryCounters : PlanCounters {
   std::uint64_t unmap_calls = 0;
   std::uint64_t map_ns = 0;
   std::uint64_t waits_inserted = 0;
+  std::uint64_t stalled_ns = 0;    // that the main stream stood still at them, as far as it was measured
+  std::uint64_t growth_bytes = 0;  // that may be held beyond the peak of live ones to save time
   std::uint64_t markers_recorded = 0;
   std::uint64_t views = 0;
   std::uint64_t out_of_memory = 0;  // requests that could not be served
