@@ -43,6 +43,7 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   // Growing is not what is to be saved, and it ends by itself.
   if (!budget_.automatic() || (!stitched && claim->waits.empty())) return Carry(claim, who);
   claim->timed = true;
+  RelaxedCapture relaxed(driver_);  // asking for events and for memory must not end another stream's capture
   const std::uint64_t begun_ns = NowNs();
   const CUresult result = Carry(claim, who);
   const std::uint64_t now_ns = NowNs();

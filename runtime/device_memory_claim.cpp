@@ -76,6 +76,7 @@ void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim
   if (claim->where.kind == Found::Kind::kExchange) {
     claim->needs_driver = true;
     (*views_)[claim->where.view].changing = true;
+    views_->NoteChange();
   }
 }
 

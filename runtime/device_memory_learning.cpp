@@ -110,10 +110,27 @@ bool DeviceMemory::MapViews(PlanInForce* plan) {
   return true;
 }
 
+// Under the lock. The views of the plan's slots, where there are any now; the others are mapped when they are first
+// taken.
+void DeviceMemory::FindViews(PlanInForce* plan) {
+  for (BlockPlace& slot : plan->slots) {
+    if (slot.kind != BlockPlace::Kind::kPages) continue;
+    slot.view = views_->FindExact(slot.pages, slot.begin);
+    if (slot.view != kNoView) (*views_)[slot.view].pinned = true;
+  }
+}
+
 bool DeviceMemory::Install(std::shared_ptr<PlanInForce> plan, PlanFollower::When when) {
+  std::uint64_t changes = 0;
+  if (plan) {
+    std::lock_guard lock(mutex_);
+    changes = views_->changes();
+  }
   if (plan && !MapViews(plan.get())) return false;
   {
     std::lock_guard lock(mutex_);
+    // Nobody knew of this plan meanwhile: a trim may have dropped its views, another plan's end unpinned them.
+    if (plan && views_->changes() != changes) FindViews(plan.get());
     // Slots go from one stream to another by the program's order or by waits: both name one free, not its neighbours'.
     if (plan && (multi_stream_ || !plan->order.empty())) space_->RememberFrees();
     plans_->Install(std::move(plan), when);

@@ -191,6 +191,7 @@ bool DeviceMemory::IsUsedIn(CUcontext context) const {
 void DeviceMemory::ForgetContext(CUcontext context) {
   std::lock_guard lock(mutex_);
   contexts_.Remove(context);
+  stalls_.Forget();
   streams_.RetireAllOf(context);
   std::erase_if(idle_events_, [&](const Event& event) { return event.context == context; });
   // Everything free was freed in its order, and is behind all of its work.
@@ -203,7 +204,8 @@ void DeviceMemory::NoteStreamDestroyed(Order order) {
     std::lock_guard lock(mutex_);
     stream = streams_.FindExisting(order.stream, order.context);
     if (stream == kNoStream) return;
-    if (!multi_stream_) {
+    // Another may be known by its events alone: what is free was not freed in its order.
+    if (!multi_stream_ && stream == first_stream_) {
       space_->RefenceAll(kNoStream, streams_.Advance(stream));
       multi_stream_ = true;
     }

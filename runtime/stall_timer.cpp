@@ -1,6 +1,6 @@
 #include "runtime/stall_timer.h"
 
-#include <utility>
+#include <array>
 
 namespace stalloc::runtime {
 
@@ -11,59 +11,80 @@ constexpr std::size_t kMostPairs = 64;
 
 }  // namespace
 
-bool StallTimer::Pop(std::vector<Pair>* from, Pair* pair) noexcept {
-  std::lock_guard lock(lock_);
-  if (from->empty()) return false;
-  *pair = from->back();
-  from->pop_back();
-  return true;
+StallTimer::StallTimer(const DriverApi& driver) : driver_(driver) {
+  idle_.reserve(kMostPairs);
+  pending_.reserve(kMostPairs);
 }
 
-void StallTimer::Push(std::vector<Pair>* to, Pair pair) noexcept {
+// An idle pair, or an empty one of this generation to be made. False: there are enough.
+bool StallTimer::TakeIdle(Pair* pair) noexcept {
   std::lock_guard lock(lock_);
-  to->push_back(pair);
+  if (!idle_.empty()) {
+    *pair = idle_.back();
+    idle_.pop_back();
+    return true;
+  }
+  pair->generation = generation_;
+  return made_ < kMostPairs && ++made_ != 0;
+}
+
+void StallTimer::Put(std::vector<Pair>* to, const Pair& pair) noexcept {
+  std::lock_guard lock(lock_);
+  if (pair.generation == generation_) to->push_back(pair);  // there is room for all that were made
 }
 
 StallTimer::Pair StallTimer::Begin(CUstream stream) noexcept {
-  if (driver_.cuEventElapsedTime == nullptr) return {};
   Pair pair;
-  if (!Pop(&idle_, &pair)) {
-    {
-      std::lock_guard lock(lock_);
-      if (pending_.size() >= kMostPairs) return {};
-    }
-    if (driver_.cuEventCreate(&pair.before, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return {};
-    if (driver_.cuEventCreate(&pair.after, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
+  if (driver_.cuEventElapsedTime == nullptr || !TakeIdle(&pair)) return {};
+  if (pair.before == nullptr) {
+    bool made = driver_.cuEventCreate(&pair.before, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
+    if (made && driver_.cuEventCreate(&pair.after, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
       driver_.cuEventDestroy(pair.before);
+      made = false;
+    }
+    if (!made) {
+      std::lock_guard lock(lock_);
+      if (pair.generation == generation_) --made_;
       return {};
     }
   }
   if (driver_.cuEventRecord(pair.before, stream) == CUDA_SUCCESS) return pair;
-  Push(&idle_, pair);
+  Put(&idle_, pair);
   return {};
 }
 
 void StallTimer::End(Pair pair, CUstream stream) noexcept {
   if (pair.before == nullptr) return;
   const bool recorded = driver_.cuEventRecord(pair.after, stream) == CUDA_SUCCESS;
-  Push(recorded ? &pending_ : &idle_, pair);
+  Put(recorded ? &pending_ : &idle_, pair);
 }
 
 std::uint64_t StallTimer::TakeStalledNs() noexcept {
-  std::vector<Pair> pairs;
+  std::array<Pair, kMostPairs> pairs;
+  std::size_t count = 0;
   {
     std::lock_guard lock(lock_);
-    pairs.swap(pending_);
+    for (const Pair& pair : pending_) pairs[count++] = pair;
+    pending_.clear();
   }
   std::uint64_t stalled_ns = 0;
-  for (const Pair& pair : pairs) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Pair& pair = pairs[i];
     const bool over = driver_.cuEventQuery(pair.after) == CUDA_SUCCESS;
     float milliseconds = 0.0F;
     if (over && driver_.cuEventElapsedTime(&milliseconds, pair.before, pair.after) == CUDA_SUCCESS && milliseconds > 0)
       stalled_ns += static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
-    Push(over ? &idle_ : &pending_, pair);
+    Put(over ? &idle_ : &pending_, pair);
   }
   return stalled_ns;
+}
+
+void StallTimer::Forget() noexcept {
+  std::lock_guard lock(lock_);
+  ++generation_;
+  made_ = 0;
+  idle_.clear();
+  pending_.clear();
 }
 
 }  // namespace stalloc::runtime

@@ -39,6 +39,7 @@ bool TimeBudget::Spent(std::uint64_t cost_ns, const Moment& moment) noexcept {
     exceeded_ = 0;
     return false;
   }
+  if (moment.now_ns < window_.begin.now_ns) return false;  // another thread was faster
   const std::uint64_t elapsed_ns = moment.now_ns - window_.begin.now_ns;
   const auto allocated = static_cast<double>(moment.allocated_bytes - window_.begin.allocated_bytes);
   if (elapsed_ns < kLeastWindowNs || allocated < kTurnovers * peak) return false;
@@ -75,6 +76,7 @@ void TimeBudget::MemoryIsShort() noexcept {
   growth_ = 1.0;
   exceeded_ = 0;
   raises_ = 0;
+  in_vain_ = false;
   window_.open = false;
 }
 

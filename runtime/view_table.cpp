@@ -36,6 +36,7 @@ ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages
 }
 
 void ViewTable::Drop(ViewIndex view) {
+  NoteChange();
   View& dropped = views_[view];
   auto [first, last] = by_pages_.equal_range(dropped.pages.size());
   for (auto it = first; it != last; ++it) {

@@ -100,6 +100,7 @@ TEST(TimeBudget, ShortMemoryTakesItBack) {
   ASSERT_GT(program.budget.growth(), 1.0);
   program.budget.MemoryIsShort();
   EXPECT_EQ(program.budget.growth(), 1.0);
+  EXPECT_TRUE(program.Work(1000, 0.5)) << "and given again";
 }
 
 TEST(TimeBudget, WhatTheUserHasChosenStays) {

@@ -304,6 +304,7 @@ class DeviceMemory {
   bool AreExecuted(const IdlePages& idle, Spare spare);
   void FinishDeferred();
   bool MapViews(PlanInForce* plan);
+  void FindViews(PlanInForce* plan);
   void EvictViews();
   struct Event {
     CUevent event = nullptr;

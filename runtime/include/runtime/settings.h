@@ -51,7 +51,7 @@ struct ByteSize {
   friend bool operator==(const ByteSize&, const ByteSize&) = default;
 };
 
-// A multiple of the peak of live bytes, or as the time that mapping takes demands.
+// A multiple of the peak of live bytes, or as the time demands that is spent for want of memory (TimeBudget).
 struct Growth {
   std::optional<double> fixed;  // in [1, 4]
 

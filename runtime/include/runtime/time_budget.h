@@ -7,8 +7,9 @@
 // until growing is seen not to help.
 //
 // Time is looked at in windows, each long enough for memory to be handed out many times over, so that it holds some
-// iterations of any program; windows in which the peak of live bytes rises do not count, nor does a window that cost
-// less than half of the one before: such a program is settling by itself.
+// iterations of any program; windows in which the peak of live bytes rises do not count, nor, as long as nothing was
+// given, does a window that cost less than half of the one before: such a program is settling by itself. What was given
+// stays until somebody is refused memory.
 //
 // Not thread-safe: the device's lock is held around every call. Neither allocates nor asks the clock.
 #pragma once

@@ -44,6 +44,11 @@ class ViewTable {
   // Forgets a view. Its addresses stay taken until the caller has unmapped them and calls ReturnAddresses.
   void Drop(ViewIndex view);
 
+  // Counts views that went or began to change: who has noted one without the lock held looks for it again when this has
+  // moved.
+  std::uint64_t changes() const noexcept { return changes_; }
+  void NoteChange() noexcept { ++changes_; }
+
   View& operator[](ViewIndex view) { return views_[view]; }
   const View& operator[](ViewIndex view) const { return views_[view]; }
 
@@ -83,6 +88,7 @@ class ViewTable {
   std::vector<ViewIndex> unused_;
   std::multimap<std::size_t, ViewIndex> by_pages_;
   std::uint64_t mapped_pages_ = 0;
+  std::uint64_t changes_ = 0;
 };
 
 // How many pages a block touches that begins `head` granules behind the start of the first.
