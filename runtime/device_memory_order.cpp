@@ -138,7 +138,9 @@ bool DeviceMemory::WaitForContexts(Owner owner, CUresult* here) {
   }
   *here = driver_.cuCtxSynchronize();
   bool all = *here == CUDA_SUCCESS;
+  const CUcontext waited_in = contexts.empty() ? nullptr : CurrentContext(driver_);
   for (const CUcontext context : contexts) {
+    if (context == waited_in) continue;
     const CUresult result = WaitIn(driver_, context);
     all = all && result == CUDA_SUCCESS;
   }

@@ -26,6 +26,8 @@ constexpr double kMuch = 2.0;
 constexpr unsigned kTrials = 3;
 constexpr double kHelped = 0.75;
 
+static_assert(TimeBudget::kShare == 0.04 && TimeBudget::kMostGrowth == 1.5, "STALLOC_GROWTH's sentence says so");
+
 }  // namespace
 
 bool TimeBudget::Spent(std::uint64_t cost_ns, const Moment& moment) noexcept {

@@ -19,28 +19,41 @@ inline bool HasEnded(CUresult result) noexcept {
   return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// Makes a context current where another one (or none) is.
-class ContextScope {
+// At most one context pushed, and popped at the end: what the scopes below have in common.
+class PushedContext {
  public:
-  ContextScope(const DriverApi& driver, CUcontext wanted) noexcept : driver_(driver) {
-    if (CurrentContext(driver) == wanted) return;
-    result_ = driver.cuCtxPushCurrent(wanted);
-    pushed_ = result_ == CUDA_SUCCESS;
-  }
-  ~ContextScope() {
+  explicit PushedContext(const DriverApi& driver) noexcept : driver_(driver) {}
+  ~PushedContext() {
     CUcontext popped = nullptr;
     if (pushed_) driver_.cuCtxPopCurrent(&popped);
   }
-  ContextScope(const ContextScope&) = delete;
-  ContextScope& operator=(const ContextScope&) = delete;
+  PushedContext(const PushedContext&) = delete;
+  PushedContext& operator=(const PushedContext&) = delete;
+
+  CUresult Push(CUcontext context) noexcept {
+    const CUresult result = driver_.cuCtxPushCurrent(context);
+    pushed_ = result == CUDA_SUCCESS;
+    return result;
+  }
+
+ private:
+  const DriverApi& driver_;
+  bool pushed_ = false;
+};
+
+// Makes a context current where another one (or none) is.
+class ContextScope {
+ public:
+  ContextScope(const DriverApi& driver, CUcontext wanted) noexcept : pushed_(driver) {
+    if (CurrentContext(driver) != wanted) result_ = pushed_.Push(wanted);
+  }
 
   // CUDA_SUCCESS: it is current.
   CUresult result() const noexcept { return result_; }
 
  private:
-  const DriverApi& driver_;
+  PushedContext pushed_;
   CUresult result_ = CUDA_SUCCESS;
-  bool pushed_ = false;
 };
 
 // A stream and where its handle means it.
@@ -54,24 +67,17 @@ struct NamedStream {
 // Calls about a stream, and events for it, are made in its context. `names` false: it cannot be named here.
 class StreamScope {
  public:
-  StreamScope(const DriverApi& driver, const NamedStream& stream) noexcept : driver_(driver) {
+  StreamScope(const DriverApi& driver, const NamedStream& stream) noexcept : pushed_(driver) {
     if (stream.is_anothers) return;
     names_ = stream.context == nullptr || CurrentContext(driver) == stream.context;
-    if (!names_ && stream.may_enter) names_ = pushed_ = driver.cuCtxPushCurrent(stream.context) == CUDA_SUCCESS;
+    if (!names_ && stream.may_enter) names_ = pushed_.Push(stream.context) == CUDA_SUCCESS;
   }
-  ~StreamScope() {
-    CUcontext popped = nullptr;
-    if (pushed_) driver_.cuCtxPopCurrent(&popped);
-  }
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
 
   bool names() const noexcept { return names_; }
 
  private:
-  const DriverApi& driver_;
+  PushedContext pushed_;
   bool names_ = false;
-  bool pushed_ = false;
 };
 
 // ContextScope for a request that seldom has anything to ask the driver: entered before the first call, if there is
@@ -80,28 +86,22 @@ class ContextOnDemand {
  public:
   // `wanted` is made current unless `good_too` is.
   ContextOnDemand(const DriverApi& driver, CUcontext wanted, CUcontext good_too) noexcept
-      : driver_(driver), wanted_(wanted), good_too_(good_too) {}
-  ~ContextOnDemand() {
-    CUcontext popped = nullptr;
-    if (pushed_) driver_.cuCtxPopCurrent(&popped);
-  }
-  ContextOnDemand(const ContextOnDemand&) = delete;
-  ContextOnDemand& operator=(const ContextOnDemand&) = delete;
+      : driver_(driver), pushed_(driver), wanted_(wanted), good_too_(good_too) {}
 
   void Enter() noexcept {
     if (entered_) return;
     entered_ = true;
     const CUcontext current = CurrentContext(driver_);
     const bool good = current != nullptr && (current == good_too_ || current == wanted_);
-    pushed_ = !good && driver_.cuCtxPushCurrent(wanted_) == CUDA_SUCCESS;
+    if (!good) pushed_.Push(wanted_);
   }
 
  private:
   const DriverApi& driver_;
+  PushedContext pushed_;
   const CUcontext wanted_;
   const CUcontext good_too_;
   bool entered_ = false;
-  bool pushed_ = false;
 };
 
 }  // namespace stalloc::runtime

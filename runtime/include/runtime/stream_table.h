@@ -159,8 +159,8 @@ class StreamTable {
   static std::size_t Cell(StreamIndex waiting, StreamIndex stream) noexcept {
     return std::size_t{waiting} * kMaxStreams + stream;
   }
-  // No two streams have one key: a handle that the program was given and a context are addresses of the driver's, no
-  // two of which are alike, and even. Only thread and context together are hashed.
+  // A handle that the program was given and a context are addresses of the driver's, no two of which are alike, and
+  // even: each is its own key. Only a thread and a context together are hashed, to 64 bits.
   static std::uint64_t KeyOf(CUstream handle, CUcontext context) {
     if (!IsDefaultStream(handle)) return reinterpret_cast<std::uint64_t>(handle) | 1;
     if (handle == CU_STREAM_PER_THREAD) [[unlikely]]
