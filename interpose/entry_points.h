@@ -21,6 +21,7 @@ using PFN_cuCtxCreate_v2000 = PFN_cuCtxCreate_v3020;
 using PFN_cuCtxDestroy_v2000 = PFN_cuCtxDestroy_v4000;
 using PFN_cuDevicePrimaryCtxRelease_v7000 = PFN_cuDevicePrimaryCtxRelease_v11000;
 using PFN_cuDevicePrimaryCtxReset_v7000 = PFN_cuDevicePrimaryCtxReset_v11000;
+using PFN_cuDevicePrimaryCtxSetFlags_v7000 = PFN_cuDevicePrimaryCtxSetFlags_v11000;
 using PFN_cuEventDestroy_v2000 = PFN_cuEventDestroy_v4000;
 using PFN_cuStreamBeginCapture_v10000 = CUresult(CUDAAPI*)(CUstream);
 using PFN_cuStreamBeginCapture_v10000_ptsz = CUresult(CUDAAPI*)(CUstream);
@@ -51,6 +52,7 @@ using PFN_cuMemsetD2D32_v7000_ptsz = PFN_cuMemsetD2D32_v7000_ptds;
 #undef cuDevicePrimaryCtxRelease
 #undef cuEventDestroy
 #undef cuDevicePrimaryCtxReset
+#undef cuDevicePrimaryCtxSetFlags
 #undef cuGetProcAddress
 #undef cuStreamBeginCapture
 #undef cuStreamDestroy
@@ -83,7 +85,7 @@ namespace stalloc::interpose {
 
 enum class Library : std::uint8_t { kDriver, kRuntime };
 enum class Streams : std::uint8_t { kLegacy, kPerThread };  // what stream 0 means in this function
-enum class Handling : std::uint8_t { kServe, kAnswer, kObserve, kRoute, kRetry, kResolve };
+enum class Handling : std::uint8_t { kServe, kAnswer, kObserve, kRoute, kRecall, kRetry, kResolve };
 
 // clang-format off
 enum class Entry : std::uint8_t {

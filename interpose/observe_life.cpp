@@ -1,5 +1,6 @@
 // Contexts that are made, streams and contexts that end. Their handles are used again for others, so the allocator is
 // told of an end while the handle still means what it meant.
+#include "context_changes.h"
 #include "driver_call.h"
 #include "primary_contexts.h"
 #include "process_life.h"
@@ -14,6 +15,7 @@ void StreamEnds(CUstream stream) noexcept {
 }
 
 void ContextEnds(CUcontext context) noexcept {
+  NoteContextChange();
   if (context != nullptr && Enabled()) runtime::NoteContextDestroyed(context);
 }
 
@@ -24,7 +26,7 @@ void ContextLeft() noexcept {
 bool PrimaryIsActive(CUdevice device) noexcept {
   unsigned int flags = 0;
   int active = 0;
-  return STALLOC_CALL_DRIVER(cuDevicePrimaryCtxGetState, device, &flags, &active) == CUDA_SUCCESS && active != 0;
+  return Forward<Entry::k_cuDevicePrimaryCtxGetState>(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
 // The primary context of a device, or null. To be given its handle one has to retain it, so it must be active:
@@ -40,6 +42,7 @@ CUcontext PrimaryContext(CUdevice device) noexcept {
 
 // Beside the primary context, which the runtime library may have made in ways that are not seen.
 CUresult Made(CUresult result, const CUcontext* context, CUdevice device) noexcept {
+  NoteContextChange();
   if (result != CUDA_SUCCESS || !Enabled()) return result;
   runtime::NoteContextMade(PrimaryContext(device), device);
   runtime::NoteContextMade(*context, device);
@@ -51,6 +54,7 @@ template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) noexcept {
   const CUcontext context = ServingAlready() ? PrimaryContext(device) : nullptr;
   const CUresult result = release();
+  NoteContextChange();
   if (context != nullptr && result == CUDA_SUCCESS && !PrimaryIsActive(device)) {
     ContextEnds(context);
     primary_contexts_ended.fetch_add(1, std::memory_order_release);
@@ -64,10 +68,19 @@ CUcontext FromGreen(CUgreenCtx green) noexcept {
   return STALLOC_CALL_DRIVER(cuCtxFromGreenCtx, &context, green) == CUDA_SUCCESS ? context : nullptr;
 }
 
+template <typename Destroy>
+CUresult DestroyContext(CUcontext context, Destroy destroy) noexcept {
+  ContextEnds(context);
+  const CUresult result = destroy();
+  NoteContextChange();
+  return result;
+}
+
 template <typename Reset>
 CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
   if (ServingAlready()) ContextEnds(PrimaryContext(device));
   const CUresult result = reset();
+  NoteContextChange();
   primary_contexts_ended.fetch_add(1, std::memory_order_release);
   return result;
 }
@@ -106,24 +119,24 @@ CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsig
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   const CUresult result = Forward<Entry::k_cuDevicePrimaryCtxRetain>(context, device);
+  NoteContextChange();
   if (result == CUDA_SUCCESS && Enabled()) stalloc::runtime::NoteContextMade(*context, device);
   return result;
 }
 
 CUresult cuCtxDestroy(CUcontext context) {
-  ContextEnds(context);
-  return Forward<Entry::k_cuCtxDestroy>(context);
+  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy>(context); });
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
-  ContextEnds(context);
-  return Forward<Entry::k_cuCtxDestroy_v2>(context);
+  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy_v2>(context); });
 }
 
 // A green context uses the memory of its device's primary context and retains that: it may be the last to do so. It may
 // be made before anything is served.
 CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
   const CUresult result = Forward<Entry::k_cuGreenCtxCreate>(green, resources, device, flags);
+  NoteContextChange();
   if (result == CUDA_SUCCESS && Enabled())
     stalloc::runtime::NoteGreenContext(FromGreen(*green), PrimaryContext(device));
   return result;

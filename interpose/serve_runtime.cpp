@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "driver_call.h"
-#include "loader.h"
 #include "pools.h"
 #include "primary_contexts.h"
 #include "process_life.h"
@@ -16,6 +15,7 @@
 #include "reentry.h"
 #include "relaxed_capture.h"
 #include "runtime/service.h"
+#include "runtime_library.h"
 #include "stream_order.h"
 
 namespace stalloc::interpose {
@@ -32,20 +32,6 @@ void LetLibraryInitialise() noexcept {
 bool HasContext() noexcept {
   CUcontext context = nullptr;
   return STALLOC_CALL_DRIVER(cuCtxGetCurrent, &context) == CUDA_SUCCESS && context != nullptr;
-}
-
-// Before CUDA 12, cudaSetDevice changed the context only with the next call into the library that needs one, so the
-// current context may still be another device's here. Such a library is let run; the driver wrappers serve it.
-bool ContextIsUpToDate() noexcept {
-  static constinit std::atomic<int> version{0};
-  int known = version.load(std::memory_order_relaxed);
-  if (known == 0) [[unlikely]] {
-    const auto get_version =
-        reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(RuntimeSymbol("cudaRuntimeGetVersion"));
-    if (get_version == nullptr || get_version(&known) != cudaSuccess) known = 1;
-    version.store(known, std::memory_order_relaxed);
-  }
-  return known >= 12000;
 }
 
 // True once in each thread after a primary context has ended.
@@ -83,7 +69,8 @@ std::optional<CUresult> Offer(void** pointer, std::size_t size_bytes, Serve serv
 
 template <typename Serve, typename RealCall>
 cudaError_t Allocate(void** pointer, std::size_t size_bytes, Serve serve, RealCall forward) noexcept {
-  if (Nested() || !ContextIsUpToDate()) return forward();
+  // A library whose context may not be the current one yet is let run; the driver wrappers serve it.
+  if (Nested() || !SetDeviceTakesEffectAtOnce()) return forward();
   const std::optional<CUresult> answer = Offer(pointer, size_bytes, serve);
   if (answer == CUDA_SUCCESS) return cudaSuccess;
   cudaError_t error = cudaSuccess;

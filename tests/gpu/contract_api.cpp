@@ -349,9 +349,31 @@ void OtherRoutes() {
   Row("host_alloc", Joined({cudaMallocHost(&host, kMiB), cudaFreeHost(host)}));
 }
 
+// The device that is current, asked twice: the second answer may be a remembered one.
+std::string CurrentDevice() {
+  int once = -1, twice = -1;
+  const int status = cudaGetDevice(&once);
+  return Joined({status, once, cudaGetDevice(&twice), twice});
+}
+
+void WhichDevice() {
+  using Create = CUresult(CUcontext*, unsigned int, CUdevice);
+  Row("device_of_primary", CurrentDevice());
+  CUcontext made = nullptr, popped = nullptr;
+  Driver<Create>("cuCtxCreate_v2")(&made, 0u, 0);
+  Row("device_of_made_context", CurrentDevice());
+  std::thread([&] { DRIVER(cuCtxDestroy)(made); }).join();
+  Row("device_of_destroyed_context", CurrentDevice());
+  DRIVER(cuCtxPopCurrent)(&popped);
+  Row("device_without_context", Text(DRIVER(cuCtxSetCurrent)(nullptr)) + "," + CurrentDevice());
+  Row("device_set", Text(cudaSetDevice(0)) + "," + CurrentDevice());
+  Row("device_null", Joined({cudaGetDevice(nullptr), cudaGetLastError()}));
+}
+
 void Reset() {
   void* kept = Malloc(kMiB);
   const int reset = cudaDeviceReset();
+  Row("device_after_reset", CurrentDevice());
   Row("free_after_reset", Joined({reset, cudaFree(kept)}));
   cudaGetLastError();
   void* block = Malloc(kMiB);
@@ -370,7 +392,7 @@ int main() {
     return 77;
   }
   for (void (*part)() : {ZeroSizes, WrongFrees, CrossedFrees, Alignment, OutOfMemory, MemoryInfo, Attributes, Pools,
-                         Captures, Contents, OtherRoutes, Reset}) {
+                         Captures, Contents, OtherRoutes, WhichDevice, Reset}) {
     part();
   }
   Row("end", "reached");

@@ -291,6 +291,32 @@ void OwnPool() {
       Joined({after == 0, DRIVER(cuMemFreeAsync)(after, stream), DRIVER(cuStreamSynchronize)(stream)}));
 }
 
+std::string PrimaryState() {
+  unsigned flags = 0;
+  int active = -1;
+  const int once = DRIVER(cuDevicePrimaryCtxGetState)(0, &flags, &active);
+  flags = 0;
+  const int twice = DRIVER(cuDevicePrimaryCtxGetState)(0, &flags, &active);
+  return Joined({once, twice, static_cast<int>(flags), active});
+}
+
+// Whether the primary context is active, and its flags. Ends it.
+void PrimaryStates() {
+  Row("primary_state", PrimaryState());
+  CUcontext again = nullptr;
+  const int retained = DRIVER(cuDevicePrimaryCtxRetain)(&again, 0);
+  Row("primary_state_retained_twice", Text(retained) + "," + PrimaryState());
+  for (const unsigned flags : {CU_CTX_SCHED_YIELD, CU_CTX_SCHED_AUTO}) {
+    const int set = DRIVER(cuDevicePrimaryCtxSetFlags)(0, flags);
+    Row(("primary_state_flags_" + std::to_string(flags)).c_str(), Text(set) + "," + PrimaryState());
+  }
+  const int released = DRIVER(cuDevicePrimaryCtxRelease)(0);
+  Row("primary_state_released", Text(released) + "," + PrimaryState());
+  const int last = DRIVER(cuDevicePrimaryCtxRelease)(0);
+  Row("primary_state_released_for_good", Text(last) + "," + PrimaryState());
+  Row("primary_state_null", Text(DRIVER(cuDevicePrimaryCtxGetState)(0, nullptr, nullptr)));
+}
+
 }  // namespace
 
 int main() {
@@ -301,7 +327,7 @@ int main() {
   DRIVER(cuCtxSetCurrent)(primary);
   DRIVER(cuStreamCreate)(&stream, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
   for (void (*part)() :
-       {WithoutContext, OrderOfContexts, OtherContexts, Attributes, Spacing, ServedFunctions, OwnPool}) {
+       {WithoutContext, OrderOfContexts, OtherContexts, Attributes, Spacing, ServedFunctions, OwnPool, PrimaryStates}) {
     part();
   }
   Row("end_of_life", "reached");

@@ -7,14 +7,18 @@
 //   default  the same on the default stream, of which the shim must ask whose it is
 //   pairs    one size over and over, and cudaMalloc + cudaFree
 //   threads  that iteration in one thread, then in four threads at once, each on a stream of its own and all on one
+//   asked    what PyTorch asks around a request: which device is current, is its primary context active
 //
-// Prints `row NAME NANOSECONDS`, per pair of allocate and free. No kernel runs, only the calls are timed.
+// Prints `row NAME NANOSECONDS`, per pair of allocate and free, or per question. No kernel runs, only the calls are
+// timed.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -162,6 +166,35 @@ void Threads() {
   for (cudaStream_t stream : streams) CHECK_CUDA(cudaStreamDestroy(stream));
 }
 
+template <typename Ask>
+void Question(const char* label, Ask ask) {
+  std::vector<double> batches;
+  for (int batch = 0; batch < 20; ++batch) {
+    constexpr int kTimes = 5000;
+    const auto started = Clock::now();
+    for (int i = 0; i < kTimes; ++i) ask();
+    batches.push_back(Nanoseconds(Clock::now() - started) / kTimes);
+  }
+  Row(label, Median({batches.begin() + 2, batches.end()}));
+}
+
+void Asked() {
+  OnePair(4096, "before_asked", NewStream());  // from the first request on the shim is at work
+  Question("asked_current_device", [] {
+    int device = 0;
+    CHECK_CUDA(cudaGetDevice(&device));
+  });
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  CHECK_CUDA(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &entry, 12000, cudaEnableDefault, &found));
+  const auto state = reinterpret_cast<CUresult (*)(CUdevice, unsigned*, int*)>(entry);
+  Question("asked_primary_state", [&] {
+    unsigned flags = 0;
+    int active = 0;
+    if (state(0, &flags, &active) != CUDA_SUCCESS || active == 0) std::exit(1);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -180,8 +213,10 @@ int main(int argc, char** argv) {
     Pairs();
   } else if (mode == "threads") {
     Threads();
+  } else if (mode == "asked") {
+    Asked();
   } else {
-    std::fprintf(stderr, "usage: microbench step|default|pairs|threads\n");
+    std::fprintf(stderr, "usage: microbench step|default|pairs|threads|asked\n");
     return 2;
   }
   return 0;

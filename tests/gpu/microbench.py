@@ -11,7 +11,9 @@ natively cost in the same call of this program.
   default, expandable, async      torch.empty + del under PyTorch's own allocators, Python's share of the loop included
 
 The runs alternate (--repeat rounds) and the median is taken, because absolute times move from run to run; those of
-PyTorch stand side by side and take turns, a block of pairs each. Writes results.json and tables.md into --out. Exit code 77: no GPU here.
+PyTorch stand side by side and take turns, a block of pairs each, and their ratio is the median over the blocks, each
+over default's of the same turn, with half of its 95 % interval. Writes results.json and tables.md into --out. Exit
+code 77: no GPU here.
 """
 
 import argparse
@@ -23,33 +25,35 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import allocators, build, child, device, options, shim, table
+from harness.compare import median_interval
 from harness.turns import Stopped, take_turns
 
-MODES = ("step", "default", "pairs", "threads")
+MODES = ("step", "default", "pairs", "threads", "asked")
 NATIVE, ONLINE = "native", "online"
 
 SIZES = (("4KiB", 4 << 10), ("1MiB", 1 << 20), ("64MiB", 64 << 20))
-BLOCKS = 8  # of pairs, a turn each; the first warms up
+BLOCKS = 24  # of pairs, a turn each; the first warms up
 TORCH = f"""
-import os, statistics, sys, time, torch
+import os, sys, time, torch
 reports = int(sys.argv[sys.argv.index('--turns') + 1])
 def turn():
     os.write(reports, b'.')
     sys.stdin.readline() or sys.exit(1)
 print('ready', flush=True)
 sys.stdin.readline()
-device = torch.device('cuda'); n = 20000
-def empty(bytes_):
+device = torch.device('cuda')
+def empty(bytes_, n):
     started = time.perf_counter_ns()
     for _ in range(n):
         x = torch.empty(bytes_, dtype=torch.uint8, device=device); del x
     return (time.perf_counter_ns() - started) / n
 for label, bytes_ in {SIZES}:
-    times = []
-    for _ in range({BLOCKS}):
+    for block in range({BLOCKS}):
         turn()
-        times.append(empty(bytes_)); torch.cuda.synchronize()
-    print('row torch_empty_' + label, statistics.median(times[1:]))
+        empty(bytes_, 1000)  # the caches have been another process's
+        time_ns = empty(bytes_, 6000)
+        torch.cuda.synchronize()
+        if block: print('row torch_empty_' + label, time_ns)
 turn()
 """
 
@@ -115,11 +119,23 @@ def rows_of(values):
     rows = []
     for row, cells in values.items():
         middle = {name: statistics.median(found) for name, found in cells.items()}
-        base = middle.get(NATIVE) or middle.get("default")
-        ratio = lambda name: f" ({middle[name] / base:.2f})" if base and name not in (NATIVE, "default") else ""
+        base = NATIVE if NATIVE in cells else "default"
+        ratio = lambda name: f" ({over(cells, name, base)})" if base in cells and name != base else ""
         rows.append([row, *(table.number(middle[name], 0) + ratio(name) if name in middle else "" for name in columns)])
     used = [i for i in range(len(columns) + 1) if i == 0 or any(row[i] for row in rows)]
     return [["ns per pair", *columns][i] for i in used], [[row[i] for i in used] for row in rows]
+
+
+def over(cells, name, base):
+    """The ratio of two columns, as text: the median of the pairs' ratios where there are enough for an interval."""
+    mine, others = cells.get(name), cells.get(base)
+    if not mine or not others:
+        return "-"
+    ratios = [a / b for a, b in zip(mine, others)]
+    interval = median_interval(ratios)
+    if interval is None:
+        return table.number(statistics.median(mine) / statistics.median(others), 2)
+    return f"{statistics.median(ratios):.2f} ± {(interval[1] - interval[0]) / 2:.2f}"
 
 
 def goals(values):
@@ -129,23 +145,25 @@ def goals(values):
         found = values.get(row, {}).get(column)
         return statistics.median(found) if found else None
 
-    def over(a, b):
-        return table.number(a / b, 2) if a and b else "-"
-
     native = middle("step_last_200", NATIVE)
     rows = [["cudaMallocAsync + cudaFreeAsync, natively", f"{table.number(native, 0)} ns", ""]]
-    planned, online = middle("step_last_200", "stalloc2"), middle("step_last_200", ONLINE)
-    rows.append(["planned pair", f"{table.number(planned, 0)} ns, {over(planned, native)} of native", "100 ns"])
-    rows.append(["online pair, all of it", f"{table.number(online, 0)} ns, {over(online, native)} of native", "300 ns"])
+    steps = values.get("step_last_200", {})
+    for words, column, goal in (
+        ("planned pair, first run", "stalloc1", "100 ns"),
+        ("planned pair, second run", "stalloc2", "100 ns"),
+        ("online pair, all of it", ONLINE, "300 ns"),
+    ):
+        time_ns = table.number(middle("step_last_200", column), 0)
+        rows.append([words, f"{time_ns} ns, {over(steps, column, NATIVE)} of native", goal])
     for size, _ in SIZES:
-        row = f"torch_empty_{size}"
-        ours, base = [middle(row, name) for name in allocators.STALLOC], middle(row, "default")
-        both = ", ".join(over(value, base) for value in ours)
+        cells = values.get(f"torch_empty_{size}", {})
+        both = ", ".join(over(cells, name, "default") for name in allocators.STALLOC)
         rows.append([f"torch.empty + del, {size}, first run, second run", f"{both} of default", "1.05"])
     for row, words in (("threads_4_own_streams", "a stream each"), ("threads_4_one_stream", "one stream")):
-        parts = [
-            f"{name} {over(middle(row, name), middle('threads_1', name))}" for name in (NATIVE, "stalloc2", ONLINE)
-        ]
+        parts = []
+        for name in (NATIVE, "stalloc2", ONLINE):
+            pair = {"one": values.get("threads_1", {}).get(name), "four": values.get(row, {}).get(name)}
+            parts.append(f"{name} {over(pair, 'four', 'one')}")
         rows.append([f"a pair with four threads at once ({words}), of one thread's", ", ".join(parts), ""])
     return ["what", "measured", "goal"], rows
 

@@ -122,6 +122,17 @@ INSTANTIATE_TEST_SUITE_P(Peers, TwoDevices,
                                          "host_peers", "arrays", "arrays_refused", "array_rows"),
                          [](const auto& part) { return std::string(part.param); });
 
+TEST(Simulated, WhichDeviceIsCurrentIsTheDriversOwnAnswer) {
+  const auto with_two_devices = [](Environment environment) {
+    environment["SIMCUDA_DEVICES"] = "2";
+    return environment;
+  };
+  const Outcome plain = RunProgram({Program("current_device")}, with_two_devices(Simulated()));
+  EXPECT_EQ(plain.exit_code, 0) << plain.output;
+  const Outcome served = RunProgram({Program("current_device"), "served"}, with_two_devices(Served()));
+  EXPECT_EQ(served.exit_code, 0) << served.output;
+}
+
 // Memory that one context works on and another wants: by kinds of contexts, and by what is done.
 struct TwoContexts : testing::TestWithParam<std::tuple<std::string, std::string>> {
   static Outcome Run(Environment environment, const char* seed) {
