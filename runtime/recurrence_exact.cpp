@@ -18,6 +18,8 @@ constexpr std::size_t kEndless = 2048;         // requests of a loop, however sh
 constexpr std::size_t kEndlessRequests = 32;   // ... in whose place so many requests make an iteration
 constexpr std::int64_t kOpenShare = 512;       // 1 / share of the live bytes' rise may stay open (a kept loss value)
 constexpr std::size_t kRepeatsOverOpen = 160;  // more than any model has layers: so often, a leak is just a leak
+constexpr std::size_t kRepeatsWithTurns = 3;   // before it is believed that blocks take turns with their successors, ...
+constexpr std::size_t kTurnsShare = 20;        // ... 1 / share of the requests at most
 constexpr std::size_t kHeldShare = 64;         // 1 / share of the requests may be held from before
 
 // Z function of the reversed tokens: z[p] is the length of the longest common suffix of tokens and tokens[..n - p).
@@ -35,16 +37,34 @@ std::vector<std::uint32_t> CommonSuffixes(std::span<const std::uint64_t> tokens)
   return z;
 }
 
+// Whether request `i` lives on until its successor, `length` requests later, is there, and not much longer, as the one
+// before it did: what a program keeps in a variable until it has the next, say a batch or the model's output.
+bool TakesTurns(std::span<const Request> requests, std::size_t i, std::size_t length) {
+  const Request& request = requests[i];
+  const Request& before = requests[i - length];
+  if (before.end == kOpen) return false;
+  const std::int64_t lifetime = before.end - before.begin;
+  const std::int64_t period = requests[i + length].begin - request.begin;
+  const std::int64_t age = std::min(request.end, requests.back().begin) - request.begin;
+  return lifetime < 2 * period && (request.end != kOpen ? age == lifetime : age <= lifetime);
+}
+
 // Whether requests [from, from + length) were all freed within `length` requests, and nothing else was, but for a
-// trifle.
+// trifle, and for a few that take turns with their successors.
 bool Closes(std::span<const Request> requests, std::size_t from, std::size_t length, std::size_t repeats) {
   if (repeats >= kRepeatsOverOpen) return true;
+  std::size_t turns_left = repeats >= kRepeatsWithTurns ? length / kTurnsShare : 0;
   std::int64_t open_bytes = 0, lowest = requests[from].live_bytes, highest = lowest;
   for (std::size_t i = from; i < from + length; ++i) {
     lowest = std::min(lowest, requests[i].live_bytes);
     highest = std::max(highest, requests[i].live_bytes + static_cast<std::int64_t>(requests[i].size_bytes));
     // The last request of the window may have followed at once: what is freed after it is not known.
-    if (requests[i].end > requests[i + length].begin) open_bytes += static_cast<std::int64_t>(requests[i].size_bytes);
+    if (requests[i].end <= requests[i + length].begin) continue;
+    if (turns_left != 0 && TakesTurns(requests, i, length)) {
+      --turns_left;
+    } else {
+      open_bytes += static_cast<std::int64_t>(requests[i].size_bytes);
+    }
   }
   const std::int64_t change = std::abs(requests[from + length].live_bytes - requests[from].live_bytes);
   return std::max(open_bytes, change) * kOpenShare <= highest - lowest;

@@ -32,7 +32,7 @@ TEST_F(LearnerTest, AProgramWhosePlanFindsItsPlacesTakenIsWatchedOn) {
 
 // A loss that is looked at a step later is no part of the plan; wherever it lay it would keep slots from being used.
 TEST_F(LearnerTest, WhatLivesIntoTheNextIterationIsInNobodysWay) {
-  for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{3000}, kMebibyte / 2}) {
+  for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{3000}, kMebibyte / 2, 9 * kMebibyte}) {
     TrainingLoop loop(device_, api_, {});
     loop.loss_bytes = bytes;
     ASSERT_TRUE(loop.Until(PlanStatus::State::kOnTrial));

@@ -110,6 +110,27 @@ TEST(FinderLifetimes, KeptBlocksPersist) {
   EXPECT_EQ(persisting, 1);
 }
 
+// A large block that lives until the next step's is there keeps the step from being found to repeat exactly no more
+// than a small one does, and is no part of its plan.
+TEST(FinderLifetimes, BlocksThatTakeTurnsPersist) {
+  for (const bool call_sites : {false, true}) {
+    TrainingOptions options;
+    options.hold_output = true;
+    options.call_sites = call_sites;
+    const Training training(options);
+    const Script& script = training.script();
+    IterationFinder finder;
+    finder.Observe(script.observations);
+    const std::optional<Pattern> pattern = finder.Find();
+    ASSERT_TRUE(pattern);
+    EXPECT_TRUE(pattern->exact);
+    EXPECT_EQ(script.truths[pattern->last_block].step, script.truths[pattern->first_block].step + 1);
+    EXPECT_EQ(script.truths[pattern->last_block].name, script.truths[pattern->first_block].name);
+    for (const PatternRequest& request : pattern->requests)
+      EXPECT_EQ(request.persists, request.size_bytes == Training::kOutputBytes);
+  }
+}
+
 // Three steps and the evaluation after them become one iteration, once it was seen twice; the step alone serves before.
 TEST(FinderEvaluation, BecomesPartOfALongerIteration) {
   for (int accumulation : {1, 4}) {

@@ -57,6 +57,7 @@ struct TrainingOptions {
   bool varying_length = false;  // every step's activations scale with a length
   int log_every = 0;            // steps; an extra request where a value is printed
   bool keep_losses = false;     // a small block more every step
+  bool hold_output = false;     // the model's output lives until the next step's is there
   bool prefetch = false;        // a loader thread's requests come in between anywhere, and outlive the step
   bool call_sites = true;
   std::uint32_t seed = 1;
@@ -70,6 +71,8 @@ class Training {
   }
 
   const Script& script() const { return script_; }
+
+  static constexpr std::uint64_t kOutputBytes = 3u << 20;  // no other request is of this size
 
  private:
   static constexpr std::uint64_t kSites = 0x5bd1e995;
@@ -152,6 +155,11 @@ class Training {
       LayerForward(layer);
       if (options_.recomputation) FreeAll(layer);
     }
+    if (options_.hold_output) {
+      const std::uint64_t output = Request(503, kOutputBytes);
+      FreeAll(held_);
+      held_.push_back(output);
+    }
     const std::uint64_t loss = Request(502, 4);
     for (std::size_t i = kept.size(); i-- > 0;) {
       if (options_.recomputation) LayerForward(kept[i]);
@@ -208,7 +216,7 @@ class Training {
   Script script_;
   int step_ = 0;
   std::uint64_t names_ = 0, loader_names_ = 0, scale_ = 16;
-  std::vector<std::uint64_t> gradients_, prefetched_;
+  std::vector<std::uint64_t> gradients_, prefetched_, held_;
   int prefetched_in_ = 0;
 };
 
