@@ -18,7 +18,7 @@ constexpr std::size_t kEndless = 2048;         // requests of a loop, however sh
 constexpr std::size_t kEndlessRequests = 32;   // ... in whose place so many requests make an iteration
 constexpr std::int64_t kOpenShare = 512;       // 1 / share of the live bytes' rise may stay open (a kept loss value)
 constexpr std::size_t kRepeatsOverOpen = 160;  // more than any model has layers: so often, a leak is just a leak
-constexpr std::size_t kRepeatsWithTurns = 3;   // before it is believed that blocks take turns with their successors, ...
+constexpr std::size_t kRepeatsWithTurns = 3;   // iterations, before blocks may take turns with their successors, ...
 constexpr std::size_t kTurnsShare = 20;        // ... 1 / share of the requests at most
 constexpr std::size_t kHeldShare = 64;         // 1 / share of the requests may be held from before
 
