@@ -14,9 +14,16 @@ void StreamEnds(CUstream stream) noexcept {
   if (stream != nullptr && ServingAlready()) runtime::NoteStreamDestroyed(stream);
 }
 
-void ContextEnds(CUcontext context) noexcept {
+// Around the driver's own destruction of a context. What could not be waited for before is over afterwards.
+template <typename Destroy>
+CUresult EndContext(CUcontext context, Destroy destroy) noexcept {
   NoteContextChange();
-  if (context != nullptr && Enabled()) runtime::NoteContextDestroyed(context);
+  const bool told = context != nullptr && Enabled();
+  const runtime::EndingContext ending = told ? runtime::NoteContextEnds(context) : runtime::EndingContext{};
+  const CUresult result = destroy();
+  NoteContextChange();
+  if (told) runtime::NoteContextEnded(ending, result);
+  return result;
 }
 
 void ContextLeft() noexcept {
@@ -56,7 +63,7 @@ CUresult ReleasePrimary(CUdevice device, Release release) noexcept {
   const CUresult result = release();
   NoteContextChange();
   if (context != nullptr && result == CUDA_SUCCESS && !PrimaryIsActive(device)) {
-    ContextEnds(context);
+    EndContext(context, [] { return CUDA_SUCCESS; });  // it has ended
     primary_contexts_ended.fetch_add(1, std::memory_order_release);
   }
   return result;
@@ -68,19 +75,9 @@ CUcontext FromGreen(CUgreenCtx green) noexcept {
   return STALLOC_CALL_DRIVER(cuCtxFromGreenCtx, &context, green) == CUDA_SUCCESS ? context : nullptr;
 }
 
-template <typename Destroy>
-CUresult DestroyContext(CUcontext context, Destroy destroy) noexcept {
-  ContextEnds(context);
-  const CUresult result = destroy();
-  NoteContextChange();
-  return result;
-}
-
 template <typename Reset>
 CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
-  if (ServingAlready()) ContextEnds(PrimaryContext(device));
-  const CUresult result = reset();
-  NoteContextChange();
+  const CUresult result = EndContext(ServingAlready() ? PrimaryContext(device) : nullptr, reset);
   primary_contexts_ended.fetch_add(1, std::memory_order_release);
   return result;
 }
@@ -125,11 +122,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 }
 
 CUresult cuCtxDestroy(CUcontext context) {
-  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy>(context); });
+  return EndContext(context, [&] { return Forward<Entry::k_cuCtxDestroy>(context); });
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
-  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy_v2>(context); });
+  return EndContext(context, [&] { return Forward<Entry::k_cuCtxDestroy_v2>(context); });
 }
 
 // A green context uses the memory of its device's primary context and retains that: it may be the last to do so. It may

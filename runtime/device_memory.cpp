@@ -56,16 +56,20 @@ inline DeviceMemory::Who DeviceMemory::Resolve(const std::optional<Order>& order
 DeviceMemory::Who DeviceMemory::ResolveOther(StreamIndex stream) {
   if (stream != kNoStream) {
     if (first_stream_ == kNoStream) first_stream_ = stream;
-    if (stream != first_stream_) space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
-    multi_stream_ = stream != first_stream_ || unordered_requests_;
+    if (stream != first_stream_) FenceAllBehind(first_stream_);
+    multi_stream_ = multi_stream_ || unordered_requests_;
   } else {
     unordered_requests_ = true;
-    if (first_stream_ != kNoStream) {
-      space_->RefenceAll(kNoStream, streams_.Advance(first_stream_));
-      multi_stream_ = true;
-    }
+    if (first_stream_ != kNoStream) FenceAllBehind(first_stream_);
   }
   return {stream, multi_stream_ ? stream : kNoStream};
+}
+
+// Under the lock. From here on it is told apart what was freed in whose order. Until now one stream alone had requests:
+// all that is free was freed in its order.
+void DeviceMemory::FenceAllBehind(StreamIndex only) noexcept {
+  space_->RefenceAll(kNoStream, streams_.Advance(only));
+  multi_stream_ = true;
 }
 
 // There are more streams than can be followed. Those that have ended keep their place until all that was freed in their

@@ -138,7 +138,9 @@ std::optional<StreamTable::Marker> DeviceMemory::RecordBehind(Fence fence) {
     std::lock_guard lock(mutex_);
     if (streams_.Retired(fence.stream)) return std::nullopt;
     named = NameOf(fence.stream);
-    marker = {nullptr, streams_.ContextOf(fence.stream), fence.stream, streams_.Here(fence.stream).position};
+    marker.context = streams_.ContextOf(fence.stream);
+    marker.stream = fence.stream;
+    marker.position = streams_.Here(fence.stream).position;
   }
   const StreamScope scope(driver_, named);
   if (!scope.names()) return std::nullopt;
@@ -148,7 +150,8 @@ std::optional<StreamTable::Marker> DeviceMemory::RecordBehind(Fence fence) {
   std::lock_guard lock(mutex_);
   if (result != CUDA_SUCCESS) return PutBack(event), std::nullopt;
   marker.event = event.event;
-  streams_.AddMarker(marker);
+  marker.life = event.life;
+  PutBack(marker);
   return marker;
 }
 

@@ -30,6 +30,7 @@ NamedStream DeviceMemory::NameOf(StreamIndex stream) const {
 
 // An event of `context`, which is current. Its `event` is null where there is none to be had.
 DeviceMemory::Event DeviceMemory::NewEvent(CUcontext context) {
+  UsedContexts::Life life = UsedContexts::kNoLife;
   {
     std::lock_guard lock(mutex_);
     const auto idle = std::find_if(idle_events_.rbegin(), idle_events_.rend(),
@@ -40,15 +41,20 @@ DeviceMemory::Event DeviceMemory::NewEvent(CUcontext context) {
       idle_events_.pop_back();
       return event;
     }
+    life = contexts_.LifeOf(context);
   }
-  Event made{nullptr, context};
+  Event made{nullptr, context, life};
   if (driver_.cuEventCreate(&made.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) made.event = nullptr;
   return made;
 }
 
-// Under the lock. An event of a context that has ended meanwhile ended with it.
+// Under the lock. An event of a context that has ended meanwhile ended with it, and its handle may be another's.
 void DeviceMemory::PutBack(const Event& event) {
-  if (event.context == nullptr || contexts_.Has(event.context)) idle_events_.push_back(event);
+  if (contexts_.LifeOf(event.context) == event.life) idle_events_.push_back(event);
+}
+
+void DeviceMemory::PutBack(const StreamTable::Marker& marker) {
+  if (contexts_.LifeOf(marker.context) == marker.life) streams_.AddMarker(marker);
 }
 
 void DeviceMemory::RecordMarker(StreamIndex stream) {
@@ -73,7 +79,7 @@ void DeviceMemory::RecordMarker(StreamIndex stream) {
   const CUresult result = driver_.cuEventRecord(event.event, named.handle);
   std::lock_guard lock(mutex_);
   if (result != CUDA_SUCCESS) return PutBack(event);
-  streams_.AddMarker({event.event, context, here.stream, here.position});
+  PutBack(StreamTable::Marker{event.event, context, event.life, here.stream, here.position});
   ++counters_.markers_recorded;
 }
 
@@ -113,9 +119,9 @@ void DeviceMemory::PollMarkers() {
   for (std::size_t i = 0; i < count; ++i) {
     if (passed[i]) {
       streams_.Pass(markers[i].stream, markers[i].position);
-      PutBack({markers[i].event, markers[i].context});
+      PutBack(Event{markers[i].event, markers[i].context, markers[i].life});
     } else {
-      streams_.AddMarker(markers[i]);
+      PutBack(markers[i]);
     }
   }
 }
@@ -190,14 +196,36 @@ bool DeviceMemory::IsUsedIn(CUcontext context) const {
   return contexts_.Has(context);
 }
 
-void DeviceMemory::ForgetContext(CUcontext context) {
+DeviceMemory::Ending DeviceMemory::ForgetContext(CUcontext context, bool over) noexcept {
   std::lock_guard lock(mutex_);
-  contexts_.Remove(context);
+  const Ending ending = ++last_ending_;
+  contexts_.End(context, ending);
   stalls_.Forget();
-  streams_.RetireAllOf(context);
+  streams_.RetireAllOf(context, ending);
   std::erase_if(idle_events_, [&](const Event& event) { return event.context == context; });
-  // Everything free was freed in its order, and is behind all of its work.
-  if (!multi_stream_ && first_stream_ != kNoStream && streams_.Retired(first_stream_)) first_stream_ = kNoStream;
+  if (!multi_stream_ && first_stream_ != kNoStream && streams_.Retired(first_stream_)) {
+    if (over) {
+      first_stream_ = kNoStream;  // everything free was freed in its order, and is behind all of its work
+    } else {
+      FenceAllBehind(first_stream_);
+    }
+  }
+  if (over) {
+    streams_.PassAllOf(ending);
+    contexts_.Remove(ending);
+  }
+  return ending;
+}
+
+void DeviceMemory::ContextHasEnded(Ending ending) noexcept {
+  std::lock_guard lock(mutex_);
+  streams_.PassAllOf(ending);
+  contexts_.Remove(ending);
+}
+
+void DeviceMemory::ContextStays(Ending ending) noexcept {
+  std::lock_guard lock(mutex_);
+  contexts_.Stays(ending);
 }
 
 void DeviceMemory::NoteStreamDestroyed(Order order) {
@@ -207,10 +235,7 @@ void DeviceMemory::NoteStreamDestroyed(Order order) {
     stream = streams_.FindExisting(order.stream, order.context);
     if (stream == kNoStream) return;
     // Another may be known by its events alone: what is free was not freed in its order.
-    if (!multi_stream_ && stream == first_stream_) {
-      space_->RefenceAll(kNoStream, streams_.Advance(stream));
-      multi_stream_ = true;
-    }
+    if (!multi_stream_ && stream == first_stream_) FenceAllBehind(stream);
   }
   RecordMarker(stream);
   bool covered = false;

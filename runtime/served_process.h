@@ -42,8 +42,9 @@ struct Process {
   // Contexts in which something was asked for, by device, with the number by which their blocks are known. A device's
   // blocks are in one service, whichever context they are of: it lives while one of them does.
   struct KnownContext {
-    CUcontext context;
+    CUcontext context;  // nullptr: it is ending,
     DeviceMemory::Owner owner;
+    DeviceMemory::Ending ending = 0;  // by this number
   };
   std::vector<KnownContext> contexts[kMaxDevices];
   DeviceMemory::Owner last_owner[kMaxDevices] = {};  // no number is given twice; contexts after the last have none

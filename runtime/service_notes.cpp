@@ -35,28 +35,45 @@ bool AreTwoDevices(int owner, int peer) noexcept {
 CUcontext AnotherThan(Process& process, CUdevice device, CUcontext context) noexcept {
   const std::lock_guard lock(process.mutex);
   for (const Process::KnownContext& known : process.contexts[device])
-    if (known.context != context) return known.context;
+    if (known.context != nullptr && known.context != context) return known.context;
   return nullptr;
 }
 
-// Forgets a context, or one of its numbers if it has several. The number by which blocks of it are known; kNoOwner: it
-// is not known, or has none.
-DeviceMemory::Owner Forget(Process& process, CUdevice device, CUcontext context, bool* found) noexcept {
+// Its handle says nothing any more. What was allocated in it is still known by its numbers, of which it may have
+// several.
+void NameByEnding(Process& process, CUdevice device, CUcontext context, DeviceMemory::Ending ending) noexcept {
+  const std::lock_guard lock(process.mutex);
+  for (Process::KnownContext& known : process.contexts[device])
+    if (known.context == context) known.context = nullptr, known.ending = ending;
+}
+
+void NameByContext(Process& process, CUdevice device, DeviceMemory::Ending ending, CUcontext context) noexcept {
+  const std::lock_guard lock(process.mutex);
+  for (Process::KnownContext& known : process.contexts[device])
+    if (known.context == nullptr && known.ending == ending) known.context = context, known.ending = 0;
+}
+
+// Takes out one of the numbers by which blocks of a context are known that has ended. False: there are no more.
+bool TakeOwner(Process& process, CUdevice device, DeviceMemory::Ending ending, DeviceMemory::Owner* owner) noexcept {
   const std::lock_guard lock(process.mutex);
   std::vector<Process::KnownContext>& known = process.contexts[device];
-  const auto at = std::ranges::find(known, context, &Process::KnownContext::context);
-  *found = at != known.end();
-  if (!*found) return DeviceMemory::kNoOwner;
-  const DeviceMemory::Owner owner = at->owner;
+  const auto at = std::ranges::find_if(
+      known, [&](const Process::KnownContext& k) { return k.context == nullptr && k.ending == ending; });
+  if (at == known.end()) return false;
+  *owner = at->owner;
   known.erase(at);
-  return owner;
+  return true;
+}
+
+CUresult WaitIn(Process& process, CUcontext context) noexcept {
+  const ContextScope scope(process.driver, context);
+  const RelaxedCapture relaxed(process.driver);
+  return scope.result() == CUDA_SUCCESS ? process.driver.cuCtxSynchronize() : scope.result();
 }
 
 // Waits for what a context that is about to end, or has ended, is still doing. False: that is not known.
 bool IsOver(Process& process, CUcontext context) noexcept {
-  const ContextScope scope(process.driver, context);
-  const RelaxedCapture relaxed(process.driver);
-  const CUresult result = scope.result() == CUDA_SUCCESS ? process.driver.cuCtxSynchronize() : scope.result();
+  const CUresult result = WaitIn(process, context);
   return result == CUDA_SUCCESS || HasEnded(result);
 }
 
@@ -77,11 +94,39 @@ void FreeBlocksOf(Process& process, DeviceService& service, DeviceMemory::Owner 
   }
 }
 
+// Whatever it was that could not be waited for has ended with the context.
+void ConcludeEnd(Process& process, DeviceService& service, DeviceMemory::Ending ending) noexcept {
+  for (DeviceMemory::Owner owner = DeviceMemory::kNoOwner; TakeOwner(process, service.device(), ending, &owner);)
+    FreeBlocksOf(process, service, owner);
+  service.memory().ContextHasEnded(ending);
+}
+
 // The runtime makes its own calls for this device in another context from now on.
 void Move(Process& process, DeviceService& service, CUcontext context) noexcept {
   process.learning.Remove(&service.learner());
   service.SetContext(context);
   if (process.settings.planning) process.learning.Add(&service.learner(), context);
+}
+
+// The last context of a device ends, and what is served there with it.
+EndingContext RetireService(Process& process, DeviceService& service, CUcontext context) noexcept {
+  process.learning.Remove(&service.learner());
+  // The service stays where it is, unreachable: other threads may be inside it.
+  process.devices[service.device()].store(nullptr, std::memory_order_release);
+  process.served_devices.fetch_sub(1);
+  try {
+    std::lock_guard lock(process.mutex);
+    process.contexts[service.device()].clear();
+    process.retired.push_back(&service);
+  } catch (const std::exception&) {  // its figures are lost
+  }
+  if (process.exiting.load()) return {};
+  // Mapped memory is no context's, so it has to be given back; what a context allocates ends with it.
+  const ContextScope scope(process.driver, context);
+  const RelaxedCapture relaxed(process.driver);
+  if (!IsOver(process, context)) return {&service, context, 0};
+  service.memory().Abandon();
+  return {};
 }
 
 void ContextHasEnded(Process& process) noexcept {
@@ -115,46 +160,47 @@ void NoteStreamDestroyed(CUstream stream) noexcept {
   if (process != nullptr) process->stream_epoch.fetch_add(1);
 }
 
-void NoteContextDestroyed(CUcontext context) noexcept {
+EndingContext NoteContextEnds(CUcontext context) noexcept {
   ForgetLivingContext(context);
   Process* process = Serving();
-  if (process == nullptr) return;
+  if (process == nullptr) return {};
+  EndingContext ending;
   for (auto& slot : process->devices) {
     DeviceService* service = slot.load(std::memory_order_acquire);
     if (service == nullptr) continue;
     const CUcontext other = AnotherThan(*process, service->device(), context);
-    const bool goes_on = other != nullptr && !process->exiting.load() && service->memory().IsUsedIn(context);
-    const bool over = goes_on && IsOver(*process, context);
-    for (bool found = true; found;) {
-      const DeviceMemory::Owner owner = Forget(*process, service->device(), context, &found);
-      if (over) FreeBlocksOf(*process, *service, owner);
-    }
-    // Whatever it was that could not be waited for ends with the context.
-    if (goes_on) service->memory().ForgetContext(context);
-    if (service->context() != context) continue;
-    if (other != nullptr) {
-      Move(*process, *service, other);  // blocks of the other context are in there
+    if (other == nullptr && service->context() == context) {
+      ending = RetireService(*process, *service, context);
       continue;
     }
-    process->learning.Remove(&service->learner());
-    // The service stays where it is, unreachable: other threads may be inside it.
-    slot.store(nullptr, std::memory_order_release);
-    process->served_devices.fetch_sub(1);
-    try {
-      std::lock_guard lock(process->mutex);
-      process->retired.push_back(service);
-    } catch (const std::exception&) {  // its figures are lost
+    bool over = false;
+    DeviceMemory::Ending number = 0;
+    if (!process->exiting.load() && service->memory().IsUsedIn(context)) {
+      over = IsOver(*process, context);
+      number = service->memory().ForgetContext(context, over);
     }
-    if (process->exiting.load()) continue;
-    // Mapped memory is no context's, so it has to be given back; what a context allocates ends with it.
-    const ContextScope scope(process->driver, context);
-    const RelaxedCapture relaxed(process->driver);
-    process->driver.cuCtxSynchronize();
-    service->memory().Abandon();
+    NameByEnding(*process, service->device(), context, number);
+    if (over) {
+      ConcludeEnd(*process, *service, number);
+    } else if (number != 0) {
+      ending = {service, context, number};
+    }
+    if (service->context() == context) Move(*process, *service, other);  // blocks of the other context are in there
   }
   ContextHasEnded(*process);
   for (std::size_t owner = 0; owner < kMaxDevices; ++owner)
     for (CUdevice peer = 0; (peer = process->peers[owner].Forget(context)) >= 0;) ApplyAccess(*process, owner, peer);
+  return ending;
+}
+
+void NoteContextEnded(const EndingContext& ending, CUresult result) noexcept {
+  Process* process = Serving();
+  if (process == nullptr || ending.service == nullptr) return;
+  DeviceService& service = *ending.service;
+  if (ending.number == 0) return service.memory().Abandon();
+  if (result == CUDA_SUCCESS) return ConcludeEnd(*process, service, ending.number);
+  service.memory().ContextStays(ending.number);
+  NameByContext(*process, service.device(), ending.number, ending.context);
 }
 
 int DeviceOfContext(CUcontext context) noexcept {
@@ -180,9 +226,10 @@ void NoteGreenContextDestroyed(CUcontext context, CUcontext primary) noexcept {
       if (known.context == context) known.context = primary;
   }
   if (service->context() == context) Move(*process, *service, primary);
-  // Nobody else says that its streams end.
-  IsOver(*process, context);
-  service->memory().ForgetContext(context);
+  // Nobody else says that its streams end. It may be current to another thread, and cannot be entered then; but what is
+  // waited for in its primary context is waited for.
+  const bool over = WaitIn(*process, context) == CUDA_SUCCESS || WaitIn(*process, primary) == CUDA_SUCCESS;
+  service->memory().ForgetContext(context, over);
   ContextHasEnded(*process);
 }
 

@@ -57,6 +57,7 @@ StreamIndex StreamTable::IndexOfKey(std::uint64_t key, CUstream handle, CUcontex
     stream.context = context;
     stream.thread = handle == CU_STREAM_PER_THREAD ? ThisThread() : ThreadIdentity{};
     stream.key = key;
+    stream.ending = 0;
     stream.retired = false;
     for (StreamIndex i = 0; i < kMaxStreams; ++i) clocks_[Cell(index, i)] = {};
     by_key_.Insert(key, index);
@@ -103,10 +104,7 @@ void StreamTable::EventRecorded(CUevent event, StreamIndex stream) {
   const auto key = reinterpret_cast<std::uint64_t>(event);
   std::uint32_t* row = events_.Find(key);
   if (row == nullptr) {
-    if (event_clocks_.size() >= kMaxEvents) {
-      events_ = FlatMap<std::uint32_t>(256);
-      event_clocks_.clear();
-    }
+    if (event_clocks_.size() >= kMaxEvents) ForgetEvents();
     events_.Insert(key, static_cast<std::uint32_t>(event_clocks_.size()));
     row = events_.Find(key);
     event_clocks_.emplace_back();
@@ -118,22 +116,32 @@ void StreamTable::EventRecorded(CUevent event, StreamIndex stream) {
   clock[stream] = {streams_[stream].position, streams_[stream].position};
 }
 
-void StreamTable::Retire(StreamIndex stream) {
+void StreamTable::Retire(StreamIndex stream) noexcept {
   by_key_.Erase(streams_[stream].key);
   streams_[stream].retired = true;
   last_key_ = 0;
   last_index_ = kNoStream;
 }
 
-void StreamTable::RetireAllOf(CUcontext context) {
+void StreamTable::RetireAllOf(CUcontext context, std::uint64_t ending) noexcept {
   for (StreamIndex i = 1; i <= count(); ++i) {
-    if (streams_[i].context != context) continue;
-    Pass(i, streams_[i].position);
+    // Of an earlier context with this handle some may be left.
+    if (streams_[i].context != context || streams_[i].ending != 0) continue;
+    streams_[i].ending = ending;
     if (!streams_[i].retired) Retire(i);
   }
   std::erase_if(markers_, [&](const Marker& marker) { return marker.context == context; });
   // Which of the program's events were the context's is not known, and their handles come back.
-  events_ = FlatMap<std::uint32_t>(256);
+  ForgetEvents();
+}
+
+void StreamTable::PassAllOf(std::uint64_t ending) noexcept {
+  for (StreamIndex i = 1; i <= count(); ++i)
+    if (streams_[i].ending == ending) Pass(i, streams_[i].position);
+}
+
+void StreamTable::ForgetEvents() noexcept {
+  events_.Clear();
   event_clocks_.clear();
 }
 

@@ -183,9 +183,15 @@ void NoteGreenContext(CUcontext, CUcontext) noexcept { Count("context.green"); }
 int DeviceOfContext(CUcontext) noexcept { return 0; }
 void NoteGreenContextDestroyed(CUcontext, CUcontext) noexcept { Count("context.green.destroyed"); }
 
-void NoteContextDestroyed(CUcontext) noexcept {
+EndingContext NoteContextEnds(CUcontext context) noexcept {
   const std::lock_guard lock(It().mutex);
-  Count("context.destroyed");
+  Count("context.ends");
+  return {nullptr, context, 7};
+}
+
+void NoteContextEnded(const EndingContext& ending, CUresult result) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count(ending.number == 7 && result == CUDA_SUCCESS ? "context.destroyed" : "context.stays");
 }
 
 void NoteCaptureBegan() noexcept {

@@ -115,6 +115,7 @@ TEST(Observed, IsWhatTheDriverAccepted) {
   EXPECT_EQ(outcome.Count("event.destroyed"), 1);
   EXPECT_EQ(outcome.Count("stream.destroyed"), 1);
   EXPECT_EQ(outcome.Count("context.made"), 3);
+  EXPECT_EQ(outcome.Count("context.ends"), 3);
   EXPECT_EQ(outcome.Count("context.destroyed"), 3);
   EXPECT_EQ(outcome.Count("context.left"), 2);
   EXPECT_EQ(outcome.Count("allocate.stream"), 1);

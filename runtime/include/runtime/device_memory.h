@@ -103,9 +103,14 @@ class DeviceMemory {
   // std::bad_alloc.
   void NoteContext(CUcontext context, CUcontext waits_in, Owner owner = kNoOwner);
   bool IsUsedIn(CUcontext context) const;
-  // The context is ending, all of its work has executed, and its handle and those of its streams and events may come
-  // back for others.
-  void ForgetContext(CUcontext context);
+  // The context is ending: its handle and those of its streams and events may come back for others as soon as it has.
+  // `over`: all of its work has executed. Otherwise what was freed in its order is nobody else's until it is waited
+  // for, or ContextHasEnded is told the number that this returns. (The work of a green context may outlive it.)
+  using Ending = UsedContexts::Ending;
+  Ending ForgetContext(CUcontext context, bool over) noexcept;
+  // The driver has destroyed it, or has refused to.
+  void ContextHasEnded(Ending ending) noexcept;
+  void ContextStays(Ending ending) noexcept;
 
   void Abandon() noexcept { pages_.Abandon(); }
   CUresult ApplyAccess(CUdevice peer) noexcept { return pages_.ApplyAccess(peer); }  // see PageStore
@@ -230,6 +235,7 @@ class DeviceMemory {
   Who ResolveOther(StreamIndex stream);
   Who ResolveInRoomOfEnded(const std::optional<Order>& order, std::unique_lock<ShortLock>* lock,
                            ContextOnDemand* context);
+  void FenceAllBehind(StreamIndex only) noexcept;
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
   bool TakeHighest(const Asked& asked, Claim* claim);
   bool TakeRoom(const Asked& asked, Claim* claim);
@@ -308,10 +314,12 @@ class DeviceMemory {
   void EvictViews();
   struct Event {
     CUevent event = nullptr;
-    CUcontext context = nullptr;  // it can be recorded on streams of this one alone
+    CUcontext context = nullptr;  // it can be recorded on streams of this one alone, and ends with it:
+    UsedContexts::Life life = UsedContexts::kNoLife;
   };
   Event NewEvent(CUcontext context);
   void PutBack(const Event& event);
+  void PutBack(const StreamTable::Marker& marker);
   NamedStream NameOf(StreamIndex stream) const;
   bool WaitForContexts(Owner owner, CUresult* here);
 
@@ -336,6 +344,7 @@ class DeviceMemory {
   StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_
   bool unordered_requests_ = false;       // requests without a stream have been seen
   UsedContexts contexts_;
+  static inline constinit std::atomic<Ending> last_ending_{0};  // one context's in the whole process
   std::vector<Event> idle_events_;
   struct Deferred {
     CUdeviceptr address;

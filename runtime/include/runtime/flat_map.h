@@ -58,6 +58,12 @@ class FlatMap {
     return true;
   }
 
+  // Keeps its room.
+  void Clear() noexcept {
+    for (Entry& entry : entries_) entry.key = 0;
+    size_ = 0;
+  }
+
   std::size_t size() const noexcept { return size_; }
 
   template <typename Visit>

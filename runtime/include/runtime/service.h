@@ -14,6 +14,7 @@
 namespace stalloc::runtime {
 
 struct Settings;
+class DeviceService;
 enum class Need : std::uint8_t;
 
 enum class Answer : bool { kPassThrough = false, kServed = true };
@@ -104,7 +105,16 @@ void NotePassedThrough(std::size_t size_bytes) noexcept;
 
 // Stream and context life. Handles are recycled, so these must be called *before* the real destroy.
 void NoteStreamDestroyed(CUstream stream) noexcept;
-void NoteContextDestroyed(CUcontext context) noexcept;
+// What is left to be done for a context when the driver has destroyed it: it was still at work before, and could not be
+// waited for. `service` nullptr: nothing is.
+struct EndingContext {
+  DeviceService* service = nullptr;
+  CUcontext context = nullptr;
+  std::uint64_t number = 0;  // 0: it was the device's last one
+};
+[[nodiscard]] EndingContext NoteContextEnds(CUcontext context) noexcept;
+// Afterwards, with what the driver said.
+void NoteContextEnded(const EndingContext& ending, CUresult result) noexcept;
 // A context of `device` was made: there may be work in it that is ordered behind no other context's. To be told before
 // serving starts, too; telling again of one that lives does no harm.
 void NoteContextMade(CUcontext context, CUdevice device) noexcept;

@@ -36,6 +36,7 @@ class StreamTable {
   struct Marker {
     CUevent event = nullptr;
     CUcontext context = nullptr;
+    std::uint64_t life = 0;  // of the context, see UsedContexts
     StreamIndex stream = kNoStream;
     std::uint64_t position = 0;
   };
@@ -130,14 +131,17 @@ class StreamTable {
   void EventDestroyed(CUevent event) { events_.Erase(reinterpret_cast<std::uint64_t>(event)); }
 
   // The handle is about to be destroyed; it may come back for another stream. The index stays until its frees passed.
-  void Retire(StreamIndex stream);
-  // The context has ended, and with it its streams, their work and all events in it.
-  void RetireAllOf(CUcontext context);
+  void Retire(StreamIndex stream) noexcept;
+  // The context is ending, by this number, and with it its streams and all events in it: handles may come back. Their
+  // work may go on until PassAllOf.
+  void RetireAllOf(CUcontext context, std::uint64_t ending) noexcept;
+  void PassAllOf(std::uint64_t ending) noexcept;
   StreamIndex FindExisting(CUstream handle, CUcontext context) const;
 
  private:
   StreamIndex IndexOfKey(std::uint64_t key, CUstream handle, CUcontext context);
   StreamIndex FindUnused() const;
+  void ForgetEvents() noexcept;
   void RetireOfEndedThreads();
 
   struct Stream {
@@ -148,6 +152,7 @@ class StreamTable {
     std::uint64_t position = 0;  // frees so far
     std::uint64_t passed = 0;    // known to have executed
     std::uint64_t covered = 0;   // the last marker's position
+    std::uint64_t ending = 0;    // the end of its context, if that has begun
     bool retired = false;
   };
 

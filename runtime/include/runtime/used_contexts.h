@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace stalloc::runtime {
@@ -18,29 +19,57 @@ class UsedContexts {
   using Owner = std::uint8_t;
   static constexpr Owner kNoOwner = 0;
 
+  // A context's handle comes back for another one, its life does not. kNoLife: it is not known here.
+  using Life = std::uint64_t;
+  static constexpr Life kNoLife = 0;
+
   // `waits_in`: waiting in it waits for the context's work. The context itself, or of a green one its primary: a green
   // context can be current to one thread alone. May be told again, with a number. May throw std::bad_alloc.
   void Add(CUcontext context, CUcontext waits_in, Owner owner) {
     if (owner != kNoOwner) owners_.push_back({owner, waits_in});
-    if (!Has(context)) used_.push_back({context, waits_in});
+    if (!Has(context)) used_.push_back({context, waits_in, ++last_life_, Ending{0}});
     Count();
   }
-  // What is left of a green context's memory is its primary's.
-  void Remove(CUcontext context) {
-    std::erase_if(used_, [&](const Used& used) { return used.context == context; });
+
+  // The context is about to end, by this number. It is waited in until Remove; but work that is left of a green one is
+  // waited for in its primary, to which what is left of its memory belongs.
+  using Ending = std::uint64_t;
+  void End(CUcontext context, Ending ending) noexcept {
     std::erase_if(owners_, [&](const Owned& owned) { return owned.waits_in == context; });
+    if (Used* used = Find(context)) {
+      const bool is_green = used->waits_in != context;
+      if (!is_green) {
+        used->ending = ending;
+      } else if (Has(used->waits_in)) {
+        used_.erase(used_.begin() + (used - used_.data()));
+      } else {
+        *used = {used->waits_in, used->waits_in, ++last_life_, Ending{0}};
+      }
+    }
     Count();
+  }
+  void Remove(Ending ending) noexcept {
+    std::erase_if(used_, [&](const Used& used) { return used.ending == ending; });
+    Count();
+  }
+  // The driver has not destroyed it.
+  void Stays(Ending ending) noexcept {
+    for (Used& used : used_)
+      if (used.ending == ending) used.ending = Ending{0};
   }
 
   // False: whichever is current is the one, and a stream's handle says it all.
   bool several() const noexcept { return several_; }
-  bool Has(CUcontext context) const noexcept {
-    return std::ranges::find(used_, context, &Used::context) != used_.end();
+  // False of one that is ending.
+  bool Has(CUcontext context) const noexcept { return LifeOf(context) != kNoLife; }
+  Life LifeOf(CUcontext context) const noexcept {
+    const Used* used = Find(context);
+    return used == nullptr ? kNoLife : used->life;
   }
   // May any thread make it current?
   bool MayEnter(CUcontext context) const noexcept {
-    const auto known = std::ranges::find(used_, context, &Used::context);
-    return known != used_.end() && known->waits_in == context;
+    const Used* used = Find(context);
+    return used != nullptr && used->waits_in == context;
   }
 
   // Where to wait for the work of the context that memory of this number is of. nullptr: it is not known, or there is
@@ -64,15 +93,27 @@ class UsedContexts {
   struct Used {
     CUcontext context;
     CUcontext waits_in;
+    Life life;
+    Ending ending;  // 0: it is not
   };
   struct Owned {
     Owner owner;
     CUcontext waits_in;
   };
-  void Count() noexcept { several_ = used_.size() > 1 || (used_.size() == 1 && used_[0].context != used_[0].waits_in); }
+  const Used* Find(CUcontext context) const noexcept {
+    const auto found = std::ranges::find_if(
+        used_, [&](const Used& used) { return used.context == context && used.ending == Ending{0}; });
+    return found == used_.end() ? nullptr : &*found;
+  }
+  Used* Find(CUcontext context) noexcept { return const_cast<Used*>(std::as_const(*this).Find(context)); }
+  void Count() noexcept {
+    several_ =
+        used_.size() > 1 || (used_.size() == 1 && (used_[0].context != used_[0].waits_in || used_[0].ending != 0));
+  }
 
   std::vector<Used> used_;
   std::vector<Owned> owners_;
+  Life last_life_ = kNoLife;
   bool several_ = false;
 };
 

@@ -1,0 +1,160 @@
+// Contexts that end, over the simulated device: what they have freed is nobody's before their work is over, and nothing
+// of theirs is kept beyond them, for their handles and those of their events come back.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "contexts_fixture.h"
+
+namespace stalloc::runtime {
+namespace {
+
+TEST_F(DeviceContexts, OneThatEndsTakesItsEventsAlong) {
+  Enter(primary_);
+  UseAll({nullptr, primary_});
+  std::set<CUcontext> handles;
+  for (int round = 0; round < 5; ++round) {
+    const CUcontext passing = Make();
+    handles.insert(passing);
+    const CUstream stream = NewStream();
+    for (const CUstream s : {CUstream{}, stream}) UseAll({s, passing});
+    Enter(primary_);
+    UseAll({nullptr, primary_});
+    Enter(passing);
+    UseAll({nullptr, passing});
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    memory_->ForgetContext(passing, true);
+    EXPECT_FALSE(memory_->IsUsedIn(passing));
+    EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
+    Enter(primary_);
+    UseAll({nullptr, primary_});
+  }
+  EXPECT_EQ(handles.size(), 1u) << "the test needs a handle that comes back";
+  EXPECT_EQ(memory_->Counters().waits_inserted, 20u) << "four a round, none for what has ended";
+  EXPECT_EQ(HostWaits(), 5u) << "the test's own";
+}
+
+TEST_F(DeviceContexts, OneThatEndsAtWorkKeepsWhatItHasFreed) {
+  for (const bool alone : {true, false}) {
+    if (!alone) {
+      Enter(primary_);
+      UseAll({nullptr, primary_});  // and from here on it is told apart what was freed in whose order
+    }
+    const CUcontext passing = alone ? made_ : Make();
+    Enter(passing);
+    UseAll({nullptr, passing});
+    const DeviceMemory::Ending ending = memory_->ForgetContext(passing, false);
+    EXPECT_FALSE(memory_->IsUsedIn(passing));
+    Enter(primary_);
+    DeviceMemory::captures_in_progress = 1;  // so nobody can be waited for
+    EXPECT_EQ(memory_->Allocate(kBytes, DeviceMemory::Order{nullptr, primary_}, 0).result, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(memory_->Trim(0), 0u);
+    EXPECT_NE(simcudaPendingOperations(), 0u);
+    EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
+    const CUcontext next = Make();
+    EXPECT_EQ(next, passing) << "the test needs a handle that comes back";
+    memory_->ContextHasEnded(ending);
+    EXPECT_TRUE(memory_->IsUsedIn(next));
+    const auto block = memory_->Allocate(kBytes, DeviceMemory::Order{nullptr, next}, 0);
+    EXPECT_EQ(block.result, CUDA_SUCCESS);
+    DeviceMemory::captures_in_progress = 0;
+    EXPECT_EQ(memory_->Free(block.address, DeviceMemory::Order{nullptr, next}), CUDA_SUCCESS);
+    EXPECT_EQ(HostWaits(), 0u);
+  }
+}
+
+TEST_F(DeviceContexts, OneThatEndsIsWaitedForAsLongAsItLives) {
+  for (const bool refused : {false, true}) {
+    Enter(made_);
+    UseAll({nullptr, made_});
+    const DeviceMemory::Ending ending = memory_->ForgetContext(made_, false);
+    if (refused) {
+      memory_->ContextStays(ending);
+      EXPECT_TRUE(memory_->IsUsedIn(made_));
+    }
+    Enter(primary_);
+    const std::uint64_t waited = HostWaits();
+    UseAll({nullptr, primary_});
+    EXPECT_GT(HostWaits(), waited);
+    Synchronise(primary_);
+    if (refused) return;
+    memory_->ContextStays(ending);
+  }
+}
+
+TEST_F(DeviceContexts, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
+  static std::function<void(CUevent)> meanwhile;
+  static std::multiset<CUevent> asked, recorded;
+  static DriverApi driver;
+  driver = driver_;
+  driver_.cuEventQuery = [](CUevent event) {
+    if (meanwhile) std::exchange(meanwhile, nullptr)(event);
+    asked.insert(event);
+    return driver.cuEventQuery(event);
+  };
+  driver_.cuEventRecord = [](CUevent event, CUstream stream) {
+    recorded.insert(event);
+    return driver.cuEventRecord(event, stream);
+  };
+  Enter(primary_);
+  const CUstream other = NewStream();
+  UseAll({other, primary_});
+  for (const bool passed : {true, false}) {
+    const CUcontext passing = Make();
+    Enter(passing);
+    const CUstream stream = NewStream();
+    UseAll({stream, passing});
+    CUcontext next = nullptr;
+    CUevent own = nullptr;
+    meanwhile = [&](CUevent event) {
+      EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+      memory_->ForgetContext(passing, true);
+      EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
+      next = Make();
+      EXPECT_EQ(next, passing) << "the test needs a handle that comes back";
+      EXPECT_EQ(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+      EXPECT_EQ(own, event) << "likewise";
+      if (passed) return;
+      QueueIn(next);
+      EXPECT_EQ(cuEventRecord(own, nullptr), CUDA_SUCCESS);
+    };
+    memory_->Trim(0);
+    ASSERT_NE(own, nullptr) << "nobody asked";
+    asked.clear();
+    recorded.clear();
+    for (int round = 0; round < 4; ++round) {
+      Enter(next);
+      UseAll({nullptr, next});
+      Enter(primary_);
+      UseAll({other, primary_});
+      memory_->Trim(0);
+    }
+    EXPECT_GT(recorded.size(), 0u);
+    EXPECT_EQ(asked.count(own), 0u);
+    EXPECT_EQ(recorded.count(own), 0u);
+    Synchronise(next);
+    memory_->ForgetContext(next, true);
+    EXPECT_EQ(cuCtxDestroy(next), CUDA_SUCCESS);
+  }
+  meanwhile = nullptr;
+}
+
+TEST_F(DeviceContexts, TheOnlyOneThatEnds) {
+  memory_->ForgetContext(made_, true);
+  for (int round = 0; round < 3; ++round) {
+    const CUcontext only = Make();
+    UseAll({nullptr, only});
+    UseAll({nullptr, only});
+    Synchronise(only);
+    memory_->ForgetContext(only, true);
+    EXPECT_EQ(cuCtxDestroy(only), CUDA_SUCCESS);
+  }
+  Enter(primary_);
+  EXPECT_EQ(memory_->Counters().waits_inserted, 0u);
+  EXPECT_EQ(memory_->Trim(0), kBytes);
+}
+
+}  // namespace
+}  // namespace stalloc::runtime
