@@ -36,7 +36,8 @@ class FlatMap {
     return entries_[i].value;
   }
 
-  bool Erase(std::uint64_t key) noexcept { return Extract(key, nullptr); }
+  // 0 is no key, and never there.
+  bool Erase(std::uint64_t key) noexcept { return key != 0 && Extract(key, nullptr); }
 
   // Erases the key and, where `value` is not null, stores its value there.
   bool Extract(std::uint64_t key, Value* value) noexcept {
