@@ -82,6 +82,7 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
   }
   if (!plan.scaled.empty()) {
     proposal.scaled = index;
+    proposal.takeover = takeovers_;
     if (!HasRoom(at, request)) return proposal;
   }
   proposal.place = &plan.slots[at];

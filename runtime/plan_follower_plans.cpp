@@ -27,6 +27,7 @@ void PlanFollower::Install(std::shared_ptr<PlanInForce> plan, When when) {
 void PlanFollower::PutInForce(std::shared_ptr<PlanInForce> plan) {
   if (plan_) PutAside(std::move(plan_));
   plan_ = std::move(plan);
+  ++takeovers_;
   iterations_seen_ = plan_ ? plan_->matcher.IterationsSeen() : 0;
   trust_.Begin();
   took_over_at_ = iterations_seen_;

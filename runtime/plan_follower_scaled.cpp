@@ -20,7 +20,7 @@ bool PlanFollower::HasRoom(std::size_t index, const Request& request) noexcept {
 
 void PlanFollower::NoteServedOnline(const Proposal& proposal, ViewIndex view, Granule begin) noexcept {
   const auto index = static_cast<std::size_t>(proposal.scaled);
-  if (!plan_ || index >= plan_->scaled.size()) return;
+  if (proposal.takeover != takeovers_ || index >= plan_->scaled.size()) return;
   ScaledSlot& slot = plan_->scaled[index];
   slot.online_in = plan_->matcher.IterationsSeen();
   slot.online_view = view;

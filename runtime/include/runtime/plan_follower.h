@@ -49,7 +49,8 @@ class PlanFollower {
     BlockPlace* place = nullptr;
     std::span<const Run> rooms{};  // instead of a place; see PlanInForce
     std::uint64_t call_site = 0;   // the request's, or the plan's where that came without one
-    std::int32_t scaled = -1;      // index of its ScaledSlot
+    std::int32_t scaled = -1;      // index of its ScaledSlot, in the plan
+    std::uint32_t takeover = 0;    // that came into force with this takeover
     bool may_wait = false;         // for another stream
     bool is_slot = false;          // `place` is one of the iteration's
     bool waited_for = false;       // see SlotOrder
@@ -70,7 +71,8 @@ class PlanFollower {
   Proposal Ask(const Request& request);
   // The slot that was proposed is taken.
   void NoteBusy() noexcept { ++counters_.slot_busy; }
-  // A request with a ScaledSlot was served elsewhere. The lock may have been released since Ask.
+  // A request with a ScaledSlot was served elsewhere. The lock may have been released since Ask, and another plan be in
+  // force by now.
   void NoteServedOnline(const Proposal& proposal, ViewIndex view, Granule begin) noexcept;
 
   // --- What the plan in force asks of requests that are served elsewhere --------------------------------------------
@@ -183,6 +185,7 @@ class PlanFollower {
   std::atomic<std::uint64_t> expected_{kNoPlan};                 // the plan in force's ExpectedKey, for WantsCallSite
   std::uint64_t iterations_seen_ = 0;       // by the matcher of the plan in force, as far as is noted
   std::uint64_t took_over_at_ = 0;          // the same when it came into force
+  std::uint32_t takeovers_ = 0;             // plans that came into force
   MatchTrust trust_;                        // in the plan in force
   std::shared_ptr<PlanInForce> next_plan_;  // matched along, until its first iteration begins
   Plans retired_;                           // not yet freed
