@@ -83,6 +83,7 @@ bool DeviceMemory::MapViews(PlanInForce* plan) {
   for (BlockPlace& slot : plan->slots) {
     if (slot.kind != BlockPlace::Kind::kPages) continue;
     std::optional<std::size_t> offset;
+    ViewIndex view = kNoView;
     {
       std::lock_guard lock(mutex_);
       slot.view = views_->FindExact(slot.pages, slot.begin);
@@ -90,22 +91,25 @@ bool DeviceMemory::MapViews(PlanInForce* plan) {
         (*views_)[slot.view].pinned = true;
         continue;
       }
-      // Pages that do not exist yet are mapped when the slot is first taken.
-      bool exist = true;
-      for (const PageNumber page : slot.pages)
-        space_->VisitOverlapping({page * kPageGranules, (page + 1) * kPageGranules},
-                                 [&](Run, Fence fence) { exist = exist && fence.stream != kAbsent; });
-      if (!exist) continue;
+      // Where pages do not exist yet, or may be about to go, the view is mapped when the slot is first taken.
+      const auto exists = [&](PageNumber page) { return pages_.Exists(page); };
+      if (giving_back_ != 0 || !std::ranges::all_of(slot.pages, exists)) continue;
       offset = views_->TakeAddresses(slot.pages.size());
+      if (!offset) return false;
+      // In use or not, its pages stay from here on: nothing behind a view that changes is given back.
+      view = views_->Add(*offset, slot.pages, slot.begin);
+      (*views_)[view].changing = true;
     }
-    if (!offset || pages_.MapView(*offset, slot.pages) != CUDA_SUCCESS) {
-      std::lock_guard lock(mutex_);
-      if (offset) views_->ReturnAddresses(*offset, slot.pages.size());
+    const bool mapped = pages_.MapView(*offset, slot.pages) == CUDA_SUCCESS;
+    std::lock_guard lock(mutex_);
+    if (!mapped) {
+      views_->Drop(view);
+      views_->ReturnAddresses(*offset, slot.pages.size());
       return false;
     }
-    std::lock_guard lock(mutex_);
-    slot.view = views_->Add(*offset, slot.pages, slot.begin);
-    (*views_)[slot.view].pinned = true;
+    (*views_)[view].changing = false;
+    (*views_)[view].pinned = true;
+    slot.view = view;
   }
   return true;
 }

@@ -100,6 +100,7 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
     space_->Claim({run.first * kPageGranules, run.last * kPageGranules});
     claimed.runs.push_back(run);
   }
+  if (!claimed.runs.empty()) ++giving_back_;
   if (!multi_stream_ && first_stream_ != kNoStream && !streams_.Executed(streams_.Here(first_stream_)))
     claimed.sole = NameOf(first_stream_);
   return claimed;
@@ -145,6 +146,7 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) 
     }
   }
   std::lock_guard lock(mutex_);
+  --giving_back_;
   for (IdlePages::View& view : idle.views) {
     if (executed) {
       views_->ReturnAddresses(view.offset_bytes, view.pages.size());

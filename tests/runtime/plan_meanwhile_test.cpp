@@ -71,6 +71,49 @@ class PlanMeanwhile : public DeviceMemoryTest {
   static inline DriverApi driver_;
 };
 
+TEST_F(PlanMeanwhile, PagesThatAPlansViewIsMadeOfAreNotGivenBack) {
+  auto memory = Make();
+  HoldIdle(memory.get(), 4);
+  while_mapping_ = [&] { EXPECT_EQ(memory->Trim(0), 2 * kPageBytes) << "the other two"; };
+  ASSERT_TRUE(memory->Install(InPages({{3, 1}}, 2), PlanFollower::When::kNow));
+  ExpectHeldOnce(*memory);
+  const auto mapped = memory->Counters().map_calls;
+  Iterate(memory.get(), {2});
+  EXPECT_EQ(memory->Counters().map_calls, mapped);
+  ExpectHeldOnce(*memory);
+}
+
+// A trim has claimed all pages, and waits for work that may still use the view which it has dropped.
+TEST_F(PlanMeanwhile, PagesThatAreBeingGivenBackAreNotMapped) {
+  auto memory = Make();
+  ASSERT_TRUE(memory->Install(InPages({{0, 2}}, 1), PlanFollower::When::kNow));
+  HoldIdle(memory.get(), 4);
+  Iterate(memory.get(), {2});
+  ASSERT_EQ(memory->Counters().views, 1u);
+  while_waiting_ = [&] { ASSERT_TRUE(memory->Install(InPages({{3, 1}}, 3), PlanFollower::When::kNow)); };
+  EXPECT_EQ(memory->Trim(0), 4 * kPageBytes);
+  EXPECT_EQ(memory->Counters().views, 0u);
+  ExpectHeldOnce(*memory);
+  Iterate(memory.get(), {2});
+  ExpectHeldOnce(*memory);
+}
+
+// Of two views that a plan needs one is there. While the other is mapped the first goes.
+TEST_F(PlanMeanwhile, AViewThatATrimDropsIsLookedForAgain) {
+  auto memory = Make();
+  HoldIdle(memory.get(), 6);
+  ASSERT_TRUE(memory->Install(InPages({{3, 1}}, 2), PlanFollower::When::kNow));
+  ASSERT_TRUE(memory->Install(nullptr, PlanFollower::When::kNow));
+  ASSERT_EQ(memory->Counters().views, 1u);
+  const auto plan = InPages({{3, 1}, {5, 4}}, 2);
+  while_mapping_ = [&] { EXPECT_EQ(memory->Trim(0), 4 * kPageBytes); };
+  ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
+  EXPECT_EQ(plan->slots[0].view, kNoView);
+  EXPECT_NE(plan->slots[1].view, kNoView);
+  for (int i = 0; i < 2; ++i) Iterate(memory.get(), {2, 2});
+  ExpectHeldOnce(*memory);
+}
+
 // Two plans whose sizes scale, with room for nothing: where a request lies that was asked of the first says nothing of
 // the second's.
 TEST_F(PlanMeanwhile, ARequestThatThePlanBeforeWasAskedForIsNotNotedInTheNext) {

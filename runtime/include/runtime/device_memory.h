@@ -340,6 +340,7 @@ class DeviceMemory {
   MemoryCounters counters_;
   std::uint64_t next_number_ = 1;
   std::uint64_t view_clock_ = 0;
+  unsigned giving_back_ = 0;  // trims that have claimed pages and not yet given them back
   bool multi_stream_ = false;
   StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_
   bool unordered_requests_ = false;       // requests without a stream have been seen

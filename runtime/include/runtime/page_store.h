@@ -45,6 +45,9 @@ class PageStore {
     return address - base_ < base_bytes_ || address - views_ < views_bytes_;
   }
 
+  // False, too, while it is being created or given back.
+  bool Exists(PageNumber page) noexcept { return base_mapped_.Has(page); }
+
   // Creates pages [first, first + count) and maps them in the base range. All or nothing.
   CUresult Grow(PageNumber first, PageNumber count) noexcept;
 
