@@ -2,6 +2,7 @@
 // and what the program does with its own streams and events. No driver call is made under the lock.
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "runtime/capture.h"
 #include "runtime/device_memory.h"
@@ -228,7 +229,7 @@ void DeviceMemory::ContextStays(Ending ending) noexcept {
   contexts_.Stays(ending);
 }
 
-void DeviceMemory::NoteStreamDestroyed(Order order) {
+void DeviceMemory::NoteStreamDestroyed(Order order) noexcept {
   StreamIndex stream = kNoStream;
   {
     std::lock_guard lock(mutex_);
@@ -237,13 +238,16 @@ void DeviceMemory::NoteStreamDestroyed(Order order) {
     // Another may be known by its events alone: what is free was not freed in its order.
     if (!multi_stream_ && stream == first_stream_) FenceAllBehind(stream);
   }
-  RecordMarker(stream);
-  bool covered = false;
-  {
-    std::lock_guard lock(mutex_);
-    covered = !streams_.NeedsMarker(stream, 1);
+  try {
+    RecordMarker(stream);
+    bool covered = false;
+    {
+      std::lock_guard lock(mutex_);
+      covered = !streams_.NeedsMarker(stream, 1);
+    }
+    if (!covered) SynchroniseAll();
+  } catch (const std::bad_alloc&) {  // the next wait for all work will do
   }
-  if (!covered) SynchroniseAll();
   std::lock_guard lock(mutex_);
   streams_.Retire(stream);
 }

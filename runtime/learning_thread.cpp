@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "runtime/log.h"
 #include "signals_blocked.h"
 
 namespace stalloc::runtime {
@@ -16,9 +17,9 @@ void LearningThread::Add(Learner* learner, CUcontext context) {
   std::lock_guard lock(mutex_);
   entries_.push_back({learner, context});
   if (running_ || stop_) return;
-  running_ = true;
   const SignalsBlocked blocked;
   std::thread([this] { Loop(); }).detach();
+  running_ = true;
 }
 
 void LearningThread::Remove(Learner* learner) {
@@ -37,6 +38,18 @@ void LearningThread::Stop() {
   wake_.wait_for(lock, std::chrono::seconds(2), [&] { return !stepping_; });
 }
 
+// False: the host has no memory for it. What it has understood by then may be half a thing.
+bool LearningThread::Step(const Entry& entry) noexcept {
+  try {
+    if (driver_.cuCtxSetCurrent(entry.context) == CUDA_SUCCESS) entry.learner->Step();
+    return true;
+  } catch (const std::exception&) {
+    LogWarn("the host is out of memory: on one device nothing more is learned and planned");
+    entry.learner->End();
+    return false;
+  }
+}
+
 void LearningThread::Loop() {
   pthread_setname_np(pthread_self(), "stalloc-learn");
   std::unique_lock lock(mutex_);
@@ -46,8 +59,9 @@ void LearningThread::Loop() {
       const Entry entry = entries_[i];
       stepping_ = true;
       lock.unlock();
-      if (driver_.cuCtxSetCurrent(entry.context) == CUDA_SUCCESS) entry.learner->Step();
+      const bool goes_on = Step(entry);
       lock.lock();
+      if (!goes_on) std::erase_if(entries_, [&](const Entry& other) { return other.learner == entry.learner; });
       stepping_ = false;
       wake_.notify_all();
     }

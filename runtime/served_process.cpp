@@ -16,6 +16,13 @@ constinit thread_local StreamCache t_streams __attribute__((tls_model("initial-e
 
 namespace {
 
+void WarnNotServed(CUdevice device, const std::string& refusal) noexcept {
+  try {
+    LogWarn("device " + std::to_string(device) + " is not served: " + refusal);
+  } catch (const std::exception&) {  // the host has no memory for the line
+  }
+}
+
 // A green context may end, and waiting in it waits for its own streams alone: the primary one is taken in its place.
 DeviceService* MakeService(Process& process, CUdevice device, CUcontext current) {
   const CUcontext context = MemoryContextOf(current);
@@ -37,8 +44,7 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext current)
     if (DeviceService* first = process.devices[device].load()) return first;  // another thread was quicker
     if (!made) {
       // Without a reason it is the context, not the device: it is broken or destroyed, and the next may be sound.
-      if (!refusal.empty() && !process.refused[device].exchange(true))
-        LogWarn("device " + std::to_string(device) + " is not served: " + refusal);
+      if (!refusal.empty() && !process.refused[device].exchange(true)) WarnNotServed(device, refusal);
       return nullptr;
     }
     service = made.release();
@@ -52,7 +58,7 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext current)
     for (const CUcontext living : LivingContexts(device)) service->memory().NoteContext(living, living);
   } catch (const std::exception&) {  // each is noted with its first request, or has none served
   }
-  if (process.settings.planning) process.learning.Add(&service->learner(), context);
+  Learn(process, *service, context);
   return service;
 }
 
@@ -132,6 +138,14 @@ Place CurrentPlace(Process& process) noexcept {
 }
 
 }  // namespace
+
+void Learn(Process& process, DeviceService& service, CUcontext context) noexcept {
+  if (!process.settings.planning) return;
+  try {
+    process.learning.Add(&service.learner(), context);
+  } catch (const std::exception&) {  // nothing is planned from now on
+  }
+}
 
 CUresult AskCurrentContext(Process& process, bool needs_context) noexcept {
   CUcontext current = nullptr;

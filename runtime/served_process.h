@@ -123,6 +123,9 @@ inline CUresult CheckCurrentContext(Process& process, bool needs_context) noexce
 // Of a stream, by the stream alone where it is not a default one: no context need be current.
 Place PlaceOfStream(Process& process, CUstream stream) noexcept;
 
+// Its device is learned from now on, with calls made in `context`; not where the host has no memory for that.
+void Learn(Process& process, DeviceService& service, CUcontext context) noexcept;
+
 // Of the device of the order's stream; without a stream, of the current context's device.
 Place FindPlace(Process& process, StreamOrder order) noexcept;
 inline Place PlaceOf(Process& process, StreamOrder order) noexcept {

@@ -105,7 +105,7 @@ void ConcludeEnd(Process& process, DeviceService& service, DeviceMemory::Ending 
 void Move(Process& process, DeviceService& service, CUcontext context) noexcept {
   process.learning.Remove(&service.learner());
   service.SetContext(context);
-  if (process.settings.planning) process.learning.Add(&service.learner(), context);
+  Learn(process, service, context);
 }
 
 // The last context of a device ends, and what is served there with it.

@@ -147,7 +147,7 @@ class DeviceMemory {
   std::uint64_t IdleBytes() const;
   void ResetHigh(bool used, bool reserved);
 
-  void NoteStreamDestroyed(Order order);
+  void NoteStreamDestroyed(Order order) noexcept;
   // What the program says of the order between its streams. `stream` and `sequence` are for the trace: the stream's
   // index (kNoStream: not followed) and the place in the recorder's order.
   struct Noted {

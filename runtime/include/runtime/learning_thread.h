@@ -35,6 +35,7 @@ class LearningThread {
     Learner* learner;
     CUcontext context;
   };
+  bool Step(const Entry& entry) noexcept;
   void Loop();
 
   const DriverApi& driver_;
