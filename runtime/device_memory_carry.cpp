@@ -15,9 +15,6 @@ namespace {
 // than there is, and mapping page by page until it fails would take seconds.
 constexpr PageNumber kAskBeforePages = 512;
 
-// More is held to save time only if this share of the device stays free for whoever else asks.
-constexpr std::size_t kLeftShare = 8;
-
 }  // namespace
 
 CUresult DeviceMemory::Carry(Claim* claim, const Who& who) {
@@ -63,7 +60,7 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
   if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return result;
-  if (free_bytes < more_bytes + device_bytes / kLeftShare) return result;
+  if (free_bytes < more_bytes + device_bytes / kSpareShare) return result;
   std::lock_guard lock(mutex_);
   budget_.Raise();
   return result;

@@ -20,8 +20,6 @@ constexpr auto kSearchTime = milliseconds(1500);
 
 constexpr auto kLookEvery = seconds(1);
 constexpr auto kLookAtMostEvery = milliseconds(100);
-// The driver is short where it has less than this share of the device left.
-constexpr std::uint64_t kLeftShare = 64;
 // For so long what was refused is owed.
 constexpr auto kOwedFor = seconds(30);
 // After a switch the pages that nobody uses any more are given back: blocks of the iteration before must end first.
@@ -107,7 +105,7 @@ std::size_t SlotsOn(const planner::Problem& problem, const std::vector<planner::
 
 std::uint64_t AvailableBytes(const MemoryPressure& pressure) {
   return std::min(Less(MayHoldBytes(pressure), pressure.refused_bytes),
-                  Less(pressure.held_bytes + pressure.free_bytes, pressure.device_bytes / kLeftShare));
+                  Less(pressure.held_bytes + pressure.free_bytes, pressure.device_bytes / kShortShare));
 }
 
 std::optional<std::size_t> SmallerChoice(const planner::PlanFront& front, std::size_t in_force,
@@ -126,7 +124,7 @@ std::optional<std::size_t> SmallerChoice(const planner::PlanFront& front, std::s
       planner::ChooseByPressure(worthwhile, PagesForPlan(AvailableBytes(pressure), others, hole_pages));
   if (choice == nullptr) return std::nullopt;
   // What was refused and cannot be had by any plan (a probe for all there is) is no reason to move.
-  const bool driver_short = pressure.free_bytes < pressure.device_bytes / kLeftShare;
+  const bool driver_short = pressure.free_bytes < pressure.device_bytes / kShortShare;
   const std::uint64_t with_due = Less(MayHoldBytes(pressure), pressure.refused_bytes);
   if (!driver_short && choice->merits.pages > PagesForPlan(with_due, others, hole_pages)) return std::nullopt;
   return which[static_cast<std::size_t>(choice - worthwhile.choices.data())];

@@ -52,6 +52,12 @@ struct IdleMemory {
   std::uint64_t view_bytes = 0;       // whole pages that a view maps in which a block lives: they cannot be given back
 };
 
+// What the driver has left of a device, as a share of it, says two things. Below one in kShortShare memory is short:
+// what is held and not needed is given back. Above one in kSpareShare there is some to spare: more than is needed may
+// be held, to save time, as long as so much is left for whoever else asks.
+inline constexpr std::uint64_t kShortShare = 64;
+inline constexpr std::uint64_t kSpareShare = 8;
+
 // How short a device's memory is.
 struct MemoryPressure {
   std::uint64_t held_bytes = 0;     // by this memory
