@@ -37,7 +37,8 @@ std::uint64_t DeviceMemory::NowNs() const {
 // stream stands still where it must wait.
 CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   const bool stitched = claim->where.kind == Found::Kind::kPages || claim->where.kind == Found::Kind::kExchange;
-  // Growing is not what is to be saved, and it ends by itself.
+  // Growing is not what is to be saved, and it ends by itself. Waits are timed even when nothing more will be given for
+  // them: the statistics tell how long they were, and two events at a wait cost next to nothing of what is waited.
   if (!budget_.automatic() || (!stitched && claim->waits.empty())) return Carry(claim, who);
   claim->timed = true;
   RelaxedCapture relaxed(driver_);  // asking for events and for memory must not end another stream's capture

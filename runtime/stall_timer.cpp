@@ -68,14 +68,18 @@ std::uint64_t StallTimer::TakeStalledNs() noexcept {
     pending_.clear();
   }
   std::uint64_t stalled_ns = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Pair& pair = pairs[i];
-    const bool over = driver_.cuEventQuery(pair.after) == CUDA_SUCCESS;
+  std::size_t over = 0;
+  // Waits of one stream are over in their order; the others are asked for as soon as the first of them is.
+  for (; over < count && driver_.cuEventQuery(pairs[over].after) != CUDA_ERROR_NOT_READY; ++over) {
     float milliseconds = 0.0F;
-    if (over && driver_.cuEventElapsedTime(&milliseconds, pair.before, pair.after) == CUDA_SUCCESS && milliseconds > 0)
+    if (driver_.cuEventElapsedTime(&milliseconds, pairs[over].before, pairs[over].after) == CUDA_SUCCESS &&
+        milliseconds > 0)
       stalled_ns += static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
-    Put(over ? &idle_ : &pending_, pair);
   }
+  std::lock_guard lock(lock_);
+  if (count == 0 || pairs[0].generation != generation_) return stalled_ns;
+  idle_.insert(idle_.end(), pairs.begin(), pairs.begin() + over);
+  pending_.insert(pending_.begin(), pairs.begin() + over, pairs.begin() + count);
   return stalled_ns;
 }
 
