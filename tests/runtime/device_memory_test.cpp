@@ -258,6 +258,22 @@ TEST_F(DeviceMemoryTest, ADestroyedStreamsMemoryIsNotLostAndNotEarly) {
   EXPECT_EQ(memory->ReleaseIdle(), 8 * kMiB) << "nothing of the old stream's was lost";
 }
 
+// Under a trace a stream is known by its events alone, too: nothing was freed in its order.
+TEST_F(DeviceMemoryTest, ADestroyedStreamThatMadeNoRequestTakesNothingOver) {
+  Recorder recorder;
+  auto memory = Make();
+  memory->SetRecorder(&recorder);
+  const auto a = memory->Allocate(8 * kMiB, On(1), 0);
+  device_.Touch(Stream(1), a.address, 8 * kMiB, a.number);
+  ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+  ASSERT_NE(memory->NoteEventRecorded(reinterpret_cast<CUevent>(0x77), On(2)).stream, kNoStream);
+  memory->NoteStreamDestroyed(On(2));
+  const auto b = memory->Allocate(8 * kMiB, On(3), 0);
+  device_.Touch(Stream(3), b.address, 8 * kMiB, b.number);
+  EXPECT_EQ(b.address, a.address);
+  EXPECT_EQ(memory->Counters().waits_inserted, 1u);
+}
+
 TEST_F(DeviceMemoryTest, TheBlocksOfAContextEndWithIt) {
   const auto memory = Make();
   std::vector<CUdeviceptr> ending;
