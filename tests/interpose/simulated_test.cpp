@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Order, TwoContexts,
                                           testing::Values("default", "legacy", "per_thread", "freed_elsewhere", "made",
                                                           "no_stream", "beside_waiting", "used_elsewhere", "trim",
                                                           "short", "capture", "threads", "other_thread", "end",
-                                                          "random")),
+                                                          "end_at_work", "random")),
                          [](const auto& part) { return std::get<0>(part.param) + "_" + std::get<1>(part.param); });
 
 std::size_t CountOf(const std::string& text, const std::string& part) {
