@@ -59,7 +59,7 @@ CUresult Made(CUresult result, const CUcontext* context, CUdevice device) noexce
 // A release ends the context only if it is the last one, which cannot be known before: libraries retain it too.
 template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) noexcept {
-  const CUcontext context = ServingAlready() ? PrimaryContext(device) : nullptr;
+  const CUcontext context = Enabled() ? PrimaryContext(device) : nullptr;
   const CUresult result = release();
   NoteContextChange();
   if (context != nullptr && result == CUDA_SUCCESS && !PrimaryIsActive(device)) {
@@ -77,7 +77,7 @@ CUcontext FromGreen(CUgreenCtx green) noexcept {
 
 template <typename Reset>
 CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
-  const CUresult result = EndContext(ServingAlready() ? PrimaryContext(device) : nullptr, reset);
+  const CUresult result = EndContext(Enabled() ? PrimaryContext(device) : nullptr, reset);
   primary_contexts_ended.fetch_add(1, std::memory_order_release);
   return result;
 }

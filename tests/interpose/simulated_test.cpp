@@ -133,6 +133,14 @@ TEST(Simulated, WhichDeviceIsCurrentIsTheDriversOwnAnswer) {
   EXPECT_EQ(served.exit_code, 0) << served.output;
 }
 
+// Known as living for ever, it would be waited for with every block that is no context's own.
+TEST(Simulated, APrimaryContextThatEndsBeforeAnythingIsServedIsForgotten) {
+  for (const char* end : {"release", "reset"}) {
+    const Outcome outcome = RunProgram({Program("contexts"), end}, Served());
+    EXPECT_EQ(outcome.exit_code, 0) << end << ": " << outcome.output;
+  }
+}
+
 // Memory that one context works on and another wants: by kinds of contexts, and by what is done.
 struct TwoContexts : testing::TestWithParam<std::tuple<std::string, std::string>> {
   static Outcome Run(Environment environment, const char* seed) {

@@ -5,6 +5,7 @@
 #include <simcuda/extensions.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "check.h"
@@ -28,6 +29,20 @@ CUcontext MakeContext() {
 bool Usable(CUdeviceptr block) {
   return simcudaWriteTag(nullptr, block, kBytes, 5) == CUDA_SUCCESS &&
          simcudaReadTag(nullptr, block, kBytes, 5) == CUDA_SUCCESS && cuCtxSynchronize() == CUDA_SUCCESS;
+}
+
+// The primary context has come and gone before anything is asked for, by a release or a reset: nobody enters it to wait
+// in it.
+void PrimaryThatEndsFirst(bool reset) {
+  CUcontext primary = nullptr;
+  CHECK(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS);
+  CHECK((reset ? cuDevicePrimaryCtxReset(0) : cuDevicePrimaryCtxRelease(0)) == CUDA_SUCCESS);
+  const CUcontext context = MakeContext();
+  const CUdeviceptr pooled = Allocate(true);
+  CHECK(Usable(pooled));
+  const std::uint64_t entered = simcudaCallCount("cuCtxPushCurrent");
+  CHECK(cuMemFree(pooled) == CUDA_SUCCESS && simcudaCallCount("cuCtxPushCurrent") == entered);
+  CHECK(cuCtxDestroy(context) == CUDA_SUCCESS);
 }
 
 // The thread's current context was destroyed by another: nothing can be had, and that is no judgement on the device.
@@ -196,9 +211,11 @@ void EndPrimary() { CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS && simcud
 
 }  // namespace
 
-int main() {
+// contexts [reset]
+int main(int count, char** arguments) {
   CHECK(std::atexit(EndPrimary) == 0);
   CHECK(cuInit(0) == CUDA_SUCCESS);
+  PrimaryThatEndsFirst(count > 1 && std::strcmp(arguments[1], "reset") == 0);
   CurrentContextDestroyed();
   TwoContextsOfOneDevice();
   MemoryEndsWithItsContext();
