@@ -66,10 +66,4 @@ std::optional<Window> WindowOfStep(const Trace& trace, std::optional<std::uint32
   return 2 * length >= longest ? last->second : before->second;
 }
 
-std::optional<WindowProblem> ProblemOfStep(const Trace& trace, std::optional<std::uint32_t> step) {
-  const std::optional<Window> window = WindowOfStep(trace, step);
-  if (!window) return std::nullopt;
-  return ProblemOfWindow(trace.events, *window);
-}
-
 }  // namespace stalloc::planner

@@ -6,8 +6,8 @@
 // anyway. Where the largest sizes come from several iterations (there are two lengths), a plan for all of them together
 // may need more than any iteration does; such a plan is refused, but for a little.
 //
-// The other way, offsets that are computed from the sizes when an iteration begins (planner/parametric_plan.h), would
-// let every iteration lie at the bottom of memory, but that buys nothing: what the largest iteration needs is held.
+// The other way, offsets that are computed from the sizes when an iteration begins, would let every iteration lie at
+// the bottom of memory, but that buys nothing: what the largest iteration needs is held.
 #include <algorithm>
 #include <map>
 

@@ -122,14 +122,15 @@ TEST(TraceProblem, ClipsAtTheWindow) {
               "f,q,20,0,2\na,s,40,0,2\nf,s,40,0,2\nf,r,30,0,2\na,t,50,0,2\n");
   const auto trace = ReadEventCsv(folder / "t.csv");
   ASSERT_TRUE(trace.ok());
-  const auto step = ProblemOfStep(*trace);
-  ASSERT_TRUE(step.has_value());
+  const auto window = WindowOfStep(*trace);
+  ASSERT_TRUE(window.has_value());
+  const WindowProblem step = ProblemOfWindow(trace->events, *window);
   // p spans the window, q goes with its first event, r goes at its fourth, t outlives it.
-  EXPECT_EQ(step->blocks, (std::vector<std::uint64_t>{0, 2, 3, 4}));
-  EXPECT_EQ(step->problem.requests, (std::vector<Request>{{10, 0, 5, 0}, {30, 0, 3, 0}, {40, 1, 2, 0}, {50, 4, 5, 0}}));
-  EXPECT_EQ(PeakLive(step->problem), 80u);
-  EXPECT_FALSE(ProblemOfStep(*trace, 3).has_value());
-  EXPECT_EQ(ProblemOfStep(*trace, 1)->problem.requests.size(), 3u);
+  EXPECT_EQ(step.blocks, (std::vector<std::uint64_t>{0, 2, 3, 4}));
+  EXPECT_EQ(step.problem.requests, (std::vector<Request>{{10, 0, 5, 0}, {30, 0, 3, 0}, {40, 1, 2, 0}, {50, 4, 5, 0}}));
+  EXPECT_EQ(PeakLive(step.problem), 80u);
+  EXPECT_FALSE(WindowOfStep(*trace, 3).has_value());
+  EXPECT_EQ(ProblemOfWindow(trace->events, *WindowOfStep(*trace, 1)).problem.requests.size(), 3u);
 }
 
 TEST(TraceProblem, TheLastWholeStepIsNotACutOffOne) {
@@ -155,9 +156,9 @@ TEST(SharedData, TrainingStepsAreReadAndPlanned) {
   for (const auto& entry : std::filesystem::directory_iterator(data + "/training_traces")) {
     const auto trace = ReadEventCsv(entry.path().string());
     ASSERT_TRUE(trace.ok()) << trace.error().Text();
-    const auto step = ProblemOfStep(*trace);
+    const auto step = WindowOfStep(*trace);
     ASSERT_TRUE(step.has_value()) << entry.path();
-    const Solution solution = Solve(step->problem, {.effort = 0});
+    const Solution solution = Solve(ProblemOfWindow(trace->events, *step).problem, {.effort = 0});
     EXPECT_EQ(solution.error, "") << entry.path();
     EXPECT_LE(solution.placement.height_bytes, solution.lower_bound_bytes * 1.05) << entry.path();
   }

@@ -19,8 +19,8 @@ struct Trace {
     TraceEvent event;
   };
 
-  std::vector<TraceEvent>
-      events;  // requests, in the order in which they happened; a free names a block allocated before it
+  // Requests, in the order in which they happened. A free names a block that was allocated before it.
+  std::vector<TraceEvent> events;
   std::vector<std::uint32_t> steps;  // for each event the training step that it belongs to; empty: unknown
   std::vector<Order> order;          // by rising `before`
 };
@@ -47,8 +47,5 @@ WindowProblem ProblemOfWindow(std::span<const TraceEvent> events, Window window,
 // longest of the steps before it (a run may be cut off in its last step). A trace without steps is one window as a
 // whole. nullopt: no event is of that step.
 std::optional<Window> WindowOfStep(const Trace& trace, std::optional<std::uint32_t> step = std::nullopt);
-
-// WindowOfStep, then ProblemOfWindow.
-std::optional<WindowProblem> ProblemOfStep(const Trace& trace, std::optional<std::uint32_t> step = std::nullopt);
 
 }  // namespace stalloc::planner

@@ -23,7 +23,8 @@ std::vector<DataSet> LoadDataSets(const std::string& folder, const std::string& 
       auto table = planner::ReadLifetimeCsv(path);
       if (table) sets.push_back({name, std::move(table->problem)});
     } else if (auto trace = planner::ReadEventCsv(path)) {
-      if (auto step = planner::ProblemOfStep(*trace)) sets.push_back({name, std::move(step->problem)});
+      if (const auto step = planner::WindowOfStep(*trace))
+        sets.push_back({name, planner::ProblemOfWindow(trace->events, *step).problem});
     }
   }
   std::sort(sets.begin(), sets.end(), [](const DataSet& a, const DataSet& b) { return a.name < b.name; });
