@@ -15,7 +15,6 @@
 #include <new>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -34,7 +33,7 @@ class LineReader {
   static Result<std::unique_ptr<LineReader>> Open(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-      return FileError{FileError::Kind::kIo, path, "", "open: " + std::generic_category().message(errno)};
+      return SystemError(path, "open", errno);
     }
     gzFile file = ::gzdopen(fd, "rb");
     if (file == nullptr) {
@@ -80,8 +79,7 @@ class LineReader {
     int code = Z_OK;
     std::string_view reason = ::gzerror(file_, &code);
     if (code == Z_OK || code == Z_STREAM_END) return std::nullopt;
-    if (code == Z_ERRNO)
-      return FileError{FileError::Kind::kIo, path_, "", "read: " + std::generic_category().message(errno)};
+    if (code == Z_ERRNO) return SystemError(path_, "read", errno);
     if (const std::size_t name = reason.find(">: "); name != std::string_view::npos) reason.remove_prefix(name + 3);
     return Error("gzip: " + std::string(reason));
   }

@@ -11,14 +11,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <system_error>
 
 namespace stalloc::planner {
 namespace {
-
-FileError SystemError(const std::string& path, const std::string& doing, int code) {
-  return {FileError::Kind::kIo, path, "", doing + ": " + std::generic_category().message(code)};
-}
 
 class Descriptor {
  public:

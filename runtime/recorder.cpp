@@ -39,7 +39,6 @@ constexpr std::size_t kPatienceRounds = 4;
 struct Recorder::State {
   // The serving path.
   std::atomic<bool> recording{false};
-  bool stamps_time = false;
   Clock::time_point start;
   pthread_key_t ring_of_thread{};
   bool has_key = false;
@@ -52,10 +51,8 @@ struct Recorder::State {
   // The background thread and those who wait for it.
   Pace pace;
   std::mutex mutex;
-  std::condition_variable wake;   // it has something to do at once
-  std::condition_variable round;  // it has finished what was asked
-  std::uint64_t rounds_asked = 0;
-  std::uint64_t rounds_done = 0;
+  std::condition_variable wake;  // it has something to do at once
+  std::condition_variable end;   // it has stopped
   bool stopping = false;
   bool stopped = false;
   std::thread* thread = nullptr;
@@ -65,19 +62,19 @@ struct Recorder::State {
   std::atomic<std::uint64_t> late{0};
 
   // The background thread alone.
-  Sink sink;
   std::unique_ptr<planner::TraceWriter> file;
+  bool failed = false;  // the file takes no more, or there is no memory
   EventOrder order{kPatienceRounds};
   std::vector<planner::TraceEvent> block;  // delivered, not yet in the file
   Clock::time_point block_began;
 
   EventRing* RingOfThisThread() noexcept;
   EventRing* AdoptRing() noexcept;
-  bool WaitForRound(std::unique_lock<std::mutex>& lock, int timeout_ms);
   void Run() noexcept;
   bool DrainAll(bool all);
   void Deliver(std::span<const planner::TraceEvent> events);
   void WriteBlock();
+  void Fail(const std::string& reason);
 };
 
 EventRing* Recorder::State::RingOfThisThread() noexcept {
@@ -123,57 +120,43 @@ bool Recorder::State::DrainAll(bool all) {
 }
 
 void Recorder::State::Deliver(std::span<const planner::TraceEvent> events) {
-  if (sink) sink(events);
-  if (file != nullptr) {
-    if (block.empty()) block_began = Clock::now();
-    block.insert(block.end(), events.begin(), events.end());
-  }
+  if (block.empty()) block_began = Clock::now();
+  block.insert(block.end(), events.begin(), events.end());
   delivered.fetch_add(events.size(), std::memory_order_relaxed);
 }
 
 void Recorder::State::WriteBlock() {
-  if (file == nullptr || block.empty()) return;
-  if (const auto error = file->Append(block)) {
-    LogWarn("the trace ends here: " + error->Text());
-    file.reset();
-  }
+  if (block.empty()) return;
+  if (const auto error = file->Append(block)) Fail(error->Text());
   block.clear();
+}
+
+void Recorder::State::Fail(const std::string& reason) {
+  failed = true;
+  recording.store(false, std::memory_order_relaxed);
+  LogWarn("the trace ends here: " + reason);
 }
 
 void Recorder::State::Run() noexcept {
   pthread_setname_np(pthread_self(), "stalloc-record");
   milliseconds pause{pace.busy_ms};
   std::unique_lock lock(mutex);
-  for (;;) {
-    const std::uint64_t asked = rounds_asked;
-    const bool all = asked != rounds_done;
+  while (!stopped) {
     const bool last = stopping;
     lock.unlock();
     bool any = false;
-    bool failed = false;
     try {
-      any = DrainAll(all || last);
-    } catch (const std::exception& error) {  // no memory, or the sink's own
-      failed = true;
-      recording.store(false, std::memory_order_relaxed);
-      LogWarn(std::string("recording has ended: ") + error.what());
+      any = DrainAll(last);
+    } catch (const std::exception& error) {
+      Fail(error.what());
     }
     pause = milliseconds(any ? pace.busy_ms : std::min(static_cast<int>(pause.count()) * 2, pace.idle_ms));
     lock.lock();
-    rounds_done = asked;
     stopped = last || failed;
-    round.notify_all();
-    if (stopped) break;
-    wake.wait_for(lock, pause,
-                  [&] { return stopping || rounds_asked != rounds_done || hurry.load(std::memory_order_relaxed); });
+    if (!stopped) wake.wait_for(lock, pause, [&] { return stopping || hurry.load(std::memory_order_relaxed); });
     hurry.store(false, std::memory_order_relaxed);
   }
-}
-
-bool Recorder::State::WaitForRound(std::unique_lock<std::mutex>& lock, int timeout_ms) {
-  const std::uint64_t mine = ++rounds_asked;
-  wake.notify_one();
-  return round.wait_for(lock, milliseconds(timeout_ms), [&] { return rounds_done >= mine || stopped; });
+  end.notify_all();
 }
 
 Recorder::Recorder() : Recorder(Pace{}) {}
@@ -192,27 +175,21 @@ Recorder::~Recorder() {
   delete state_;
 }
 
-void Recorder::SetSink(Sink sink) { state_->sink = std::move(sink); }
-
 bool Recorder::Start(const std::string& trace_path) {
   State& state = *state_;
   if (!state.has_key || state.thread != nullptr) return false;
-  if (!trace_path.empty()) {
-    auto file = planner::TraceWriter::Create(trace_path);
-    if (file) {
-      state.file = std::move(*file);
-      state.stamps_time = true;
-    } else {
-      LogWarn("no trace is kept: " + file.error().Text());
-    }
+  auto file = planner::TraceWriter::Create(trace_path);
+  if (!file) {
+    LogWarn("no trace is kept: " + file.error().Text());
+    return false;
   }
-  if (state.file == nullptr && !state.sink) return false;
+  state.file = std::move(*file);
   state.start = Clock::now();
   try {
     const SignalsBlocked guard;
     state.thread = new std::thread([&state] { state.Run(); });
   } catch (const std::exception& error) {
-    LogWarn(std::string("nothing is recorded: ") + error.what());
+    LogWarn("no trace is kept: " + trace_path + ": no thread to write it: " + error.what());
     return false;
   }
   state.recording.store(true, std::memory_order_release);
@@ -227,15 +204,12 @@ bool Recorder::recording() const noexcept { return state_->recording.load(std::m
 
 void Recorder::Record(const planner::TraceEvent& event) noexcept {
   if (!recording()) return;
-  EventRing* ring = state_->RingOfThisThread();
   auto pushed = EventRing::Pushed::kNo;
-  if (ring != nullptr && state_->stamps_time) {
+  if (EventRing* ring = state_->RingOfThisThread()) {
     planner::TraceEvent stamped = event;
     stamped.time_ns = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - state_->start).count());
     pushed = ring->Push(stamped);
-  } else if (ring != nullptr) {
-    pushed = ring->Push(event);
   }
   if (pushed == EventRing::Pushed::kYes) return;
   if (pushed == EventRing::Pushed::kNo) {
@@ -247,13 +221,6 @@ void Recorder::Record(const planner::TraceEvent& event) noexcept {
   }
 }
 
-bool Recorder::Flush(int timeout_ms) {
-  State& state = *state_;
-  if (state.thread == nullptr || state.abandoned) return false;
-  std::unique_lock lock(state.mutex);
-  return state.WaitForRound(lock, timeout_ms);
-}
-
 void Recorder::Stop(int timeout_ms) {
   State& state = *state_;
   if (state.thread == nullptr || state.abandoned) return;
@@ -261,8 +228,8 @@ void Recorder::Stop(int timeout_ms) {
     std::unique_lock lock(state.mutex);
     state.recording.store(false, std::memory_order_relaxed);
     state.stopping = true;
-    state.WaitForRound(lock, timeout_ms);
-    if (!state.stopped) {
+    state.wake.notify_one();
+    if (!state.end.wait_for(lock, milliseconds(timeout_ms), [&] { return state.stopped; })) {
       state.abandoned = true;
       lock.unlock();
       LogWarn("the recorder's thread does not answer: the end of the trace is missing");

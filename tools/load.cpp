@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,7 +22,7 @@ Head ReadHead(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   Head head{};
-  if (!file) Throw({planner::FileError::Kind::kIo, path, "", std::generic_category().message(errno)});
+  if (!file) Throw(planner::SystemError(path, "open", errno));
   file.read(head.data(), head.size());
   return head;
 }

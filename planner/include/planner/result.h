@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -20,6 +22,11 @@ struct FileError {
   // "events.csv: line 12: size is zero"
   std::string Text() const { return file + ": " + (place.empty() ? "" : place + ": ") + reason; }
 };
+
+// The system refused with `code`, an errno: "events.csv: open: No such file or directory".
+inline FileError SystemError(const std::string& file, std::string_view doing, int code) {
+  return {FileError::Kind::kIo, file, "", std::string(doing) + ": " + std::generic_category().message(code)};
+}
 
 template <typename T>
 class [[nodiscard]] Result {

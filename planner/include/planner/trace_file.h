@@ -1,6 +1,6 @@
 // A trace on disk: blocks of events, each whole in itself, so that a process that is killed loses at most the last one.
 //
-// trace_file.cpp describes the format. One writer or reader is used by one thread at a time, any thread.
+// trace_block.h describes the format. A writer is used by one thread at a time, any thread.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,6 @@ class TraceWriter {
   // whole block, and every later call returns the error again. nullopt: done.
   std::optional<FileError> Append(std::span<const TraceEvent> events);
 
-  std::uint64_t BytesWritten() const;
-
  private:
   struct State;
   explicit TraceWriter(std::unique_ptr<State> state);
@@ -51,30 +49,11 @@ class TraceWriter {
 
 enum class TraceTail : bool {
   kMustBeWhole,    // a truncated last block is an error
-  kMayBeTruncated  // it is dropped, and Truncated() says so
+  kMayBeTruncated  // it is dropped
 };
 
-class TraceReader {
- public:
-  static Result<std::unique_ptr<TraceReader>> Open(const std::string& path, TraceTail tail);
-  ~TraceReader();
-  TraceReader(const TraceReader&) = delete;
-  TraceReader& operator=(const TraceReader&) = delete;
-
-  // Replaces *events by the next block's. false: the end. Corruption is an error with the byte where the block begins
-  // and the reason, whatever `tail` says.
-  Result<bool> Next(std::vector<TraceEvent>* events);
-
-  bool Truncated() const;
-
- private:
-  struct State;
-  explicit TraceReader(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
-
-// The whole file. Trace::steps stays empty: a program's own trace knows no steps. *truncated (if given) says whether a
-// truncated tail was dropped.
-Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail, bool* truncated = nullptr);
+// The whole file. Corruption is an error with the byte where the block begins and the reason, whatever `tail` says.
+// Trace::steps stays empty: a program's own trace knows no steps.
+Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail);
 
 }  // namespace stalloc::planner

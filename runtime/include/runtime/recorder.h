@@ -1,18 +1,15 @@
 // Recorder: takes every request of the process down, in order, without the serving path noticing.
 //
 // Each thread writes into a buffer of its own that only a background thread reads; that thread puts the events of all
-// threads into one order and hands them to a sink (the learner) and, if asked, to a trace file. The program may be
-// killed at any moment: the file then lacks at most the last tenth of a second.
+// threads into one order and writes them into a trace file. The program may be killed at any moment: the file then
+// lacks at most the last tenth of a second.
 //
 //   thread 1  ─ Record ─> [ring] ─┐
-//   thread 2  ─ Record ─> [ring] ─┼─ every 5–40 ms ─> in order of `sequence` ─> sink
-//   ...                           ┘                                          └> TraceWriter, a block every 100 ms
+//   thread 2  ─ Record ─> [ring] ─┼─ every 5–40 ms ─> in order of `sequence` ─> TraceWriter, a block every 100 ms
+//   ...                           ┘
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
 #include <string>
 
 #include "planner/trace_event.h"
@@ -21,14 +18,11 @@ namespace stalloc::runtime {
 
 class Recorder {
  public:
-  // Called on the background thread with consecutive events, in order of `sequence`.
-  using Sink = std::function<void(std::span<const planner::TraceEvent>)>;
-
   // A thread's buffer: 56 bytes an event, memory only where it is touched.
   static constexpr std::uint32_t kEventsPerThread = 65536;
 
   struct Counts {
-    std::uint64_t delivered = 0;  // to sink and file
+    std::uint64_t delivered = 0;  // to the file
     std::uint64_t dropped = 0;    // a buffer was full, or there was no memory for one
     std::uint64_t late = 0;       // delivered behind an event with a higher sequence
   };
@@ -47,29 +41,21 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Before Start.
-  void SetSink(Sink sink);
-
-  // Starts the background thread, with every signal blocked. `trace_path` empty: no file. Returns false, and records
-  // nothing, if there is nobody to record for (neither sink nor file) or the thread cannot be started; a file that
-  // cannot be made gets a warning. To be called once.
-  bool Start(const std::string& trace_path = {});
+  // Makes the trace file and starts the background thread, with every signal blocked. Returns false, says why in the
+  // log and records nothing if either cannot be had. To be called once.
+  bool Start(const std::string& trace_path);
 
   // The next number of the total order. To be drawn where the order is decided (under the device's lock). Any thread.
   std::uint64_t NextSequence() noexcept;
 
-  // Takes the event down. `thread` and, if a file is written, `time_ns` are filled in here. Any thread; after the
-  // thread's first event no lock and no allocation, and no system call but, where a burst has half filled the buffer,
-  // one that wakes the background thread. Does nothing before Start and after Stop.
+  // Takes the event down; `thread` and `time_ns` are filled in here. Any thread; after the thread's first event no lock
+  // and no allocation, and no system call but, where a burst has half filled the buffer, one that wakes the background
+  // thread. Does nothing before Start, after Stop, and once the file can take no more.
   void Record(const planner::TraceEvent& event) noexcept;
   bool recording() const noexcept;
 
-  // Returns when everything recorded before the call has reached sink and file, or after `timeout_ms`: false. Not from
-  // the sink.
-  bool Flush(int timeout_ms = 5000);
-
-  // Flushes and ends the background thread. If that does not answer in time (its sink hangs), it is left alone: the end
-  // of a program must not hang on its trace.
+  // Writes what was recorded and ends the background thread. If that does not answer in time (its file system hangs),
+  // it is left alone: the end of a program must not hang on its trace.
   void Stop(int timeout_ms = 5000);
 
   // In the child after a fork, where there is no background thread: from here on nothing is recorded, and the parent's
