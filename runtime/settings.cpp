@@ -205,27 +205,4 @@ std::vector<SettingDescription> DescribeSettings() {
   };
 }
 
-std::string SettingsManual() {
-  std::string text;
-  for (const SettingDescription& row : DescribeSettings()) {
-    text.append(".TP\n\\fB").append(row.name).append("\\fR=\\fI").append(row.form).append("\\fR\n");
-    text.append(row.sentence);
-    if (!row.default_value.empty()) text.append(" Default: ").append(row.default_value).append(".");
-    text += '\n';
-  }
-  return text;
-}
-
-std::string SettingsMarkdown() {
-  std::string table = "| variable | value | default | what it does |\n|---|---|---|---|\n";
-  for (const SettingDescription& row : DescribeSettings()) {
-    std::string form;
-    for (char c : row.form) form.append(c == '|' ? "\\|" : std::string(1, c));  // a bare | would end the cell
-    table.append("| `").append(row.name).append("` | `").append(form).append("` | ");
-    if (!row.default_value.empty()) table.append("`").append(row.default_value).append("`");
-    table.append(" | ").append(row.sentence).append(" |\n");
-  }
-  return table;
-}
-
 }  // namespace stalloc::runtime

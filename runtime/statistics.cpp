@@ -273,16 +273,6 @@ std::string StatisticsJson(const Statistics& statistics) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string FiguresManual() {
-  std::string text;
-#define STALLOC_DEVICE_FIGURE(member, value, sentence) text.append(".TP\n.B " #member "\n" sentence "\n");
-#define STALLOC_PROCESS_FIGURE(member, sentence) text.append(".TP\n.B " #member "\n" sentence " (of the process)\n");
-#include "runtime/statistics.def"
-#undef STALLOC_DEVICE_FIGURE
-#undef STALLOC_PROCESS_FIGURE
-  return text;
-}
-
 std::optional<planner::FileError> FindStatisticsObstacle(const std::string& path) {
   return planner::FindObstacle(path, std::string_view("{"));
 }

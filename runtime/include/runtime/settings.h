@@ -87,9 +87,4 @@ struct SettingDescription {
 };
 std::vector<SettingDescription> DescribeSettings();
 
-// The table in Markdown, for the README.
-std::string SettingsMarkdown();
-// The table as roff, for the manual page.
-std::string SettingsManual();
-
 }  // namespace stalloc::runtime

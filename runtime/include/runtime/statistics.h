@@ -86,9 +86,6 @@ std::string SummaryLine(const Statistics& statistics);
 //                        one after that to be told apart: requests, planned_requests, map_calls, map_us, waits_inserted
 std::string StatisticsJson(const Statistics& statistics);
 
-// The figures and their meanings as roff, for the manual page.
-std::string FiguresManual();
-
 // Why WriteStatistics could not write to `path`, as far as can be said before; nullopt: nothing is known.
 std::optional<planner::FileError> FindStatisticsObstacle(const std::string& path);
 
