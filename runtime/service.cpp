@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
-#include <string>
 
 #include "runtime/call_site.h"
 #include "runtime/capture.h"
@@ -71,13 +69,14 @@ CUresult FreeAndRecord(Process& process, DeviceService& service, CUdeviceptr add
 Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
                   CUresult* result) {
   DeviceMemory& memory = place.service->memory();
-  const std::uint64_t call_site =
-      memory.WantsCallSite(size_bytes) ? CallSiteHash(process.settings.stack_depth, size_bytes) : 0;
+  const bool wanted = memory.WantsCallSite(size_bytes);
+  // Whoever reads the trace has no plan that knows the request without. Memory is served as it is without a trace.
+  const std::uint64_t call_site = wanted || process.traced ? CallSiteHash(process.settings.stack_depth, size_bytes) : 0;
   ContextOnDemand context(process.driver, place.service->context(), place.context);
   // Without a stream it is the current context's, which the thread has just been told.
   const DeviceMemory::Owner owner = order ? DeviceMemory::kNoOwner : t_context.owner;
   const DeviceMemory::Allocation made =
-      memory.Allocate(size_bytes, OrderOf(order, place.context), call_site, &context, owner);
+      memory.Allocate(size_bytes, OrderOf(order, place.context), wanted ? call_site : 0, &context, owner);
   if (made.result == CUDA_SUCCESS) {
     *address = made.address;
     *result = CUDA_SUCCESS;

@@ -162,8 +162,10 @@ class Replay {
   }
 
   void Allocate(const TraceEvent& event) {
-    const DeviceMemory::Allocation made =
-        service_->memory().Allocate(event.size_bytes, OrderOf(event), event.call_site);
+    DeviceMemory& memory = service_->memory();
+    // As in the program, where a call site is not taken if the plan knows the request without.
+    const std::uint64_t call_site = memory.WantsCallSite(event.size_bytes) ? event.call_site : 0;
+    const DeviceMemory::Allocation made = memory.Allocate(event.size_bytes, OrderOf(event), call_site);
     if (made.result == CUDA_ERROR_OUT_OF_MEMORY) {
       throw Failure(ExitCode::kInfeasible, "the device's memory is too small for the trace; --memory gives it more");
     }

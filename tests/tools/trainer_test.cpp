@@ -1,9 +1,11 @@
 // The main job from end to end, without a GPU: a program that is linked to the CUDA runtime alone, run by
 // `stalloc run` over the simulated driver.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "command.h"
+#include "planner/trace_file.h"
 
 namespace stalloc::tools {
 namespace {
@@ -108,7 +110,8 @@ TEST_F(Trainer, ASecondRunIsServedFromItsPlanFromTheStart) {
 }
 
 TEST_F(Trainer, ItsTraceIsShownPlannedAndReplayed) {
-  const Ended ended = Preloaded(Path("stats.json"), {"--trace=" + Path("run.trace")});
+  // So many steps that requests are not put down for the learner any more.
+  const Ended ended = Preloaded(Path("stats.json"), {"--trace=" + Path("run.trace")}, "40");
   ASSERT_EQ(ended.exit_code, 0) << ended.errors;
   EXPECT_NE(ended.errors.find("stalloc: next: stalloc replay"), std::string::npos) << ended.errors;
 
@@ -117,6 +120,13 @@ TEST_F(Trainer, ItsTraceIsShownPlannedAndReplayed) {
   EXPECT_EQ(shown.at("allocations"), total.at("planned_requests").get<int>() + total.at("online_requests").get<int>());
   EXPECT_EQ(shown.at("peak_live_bytes"), total.at("peak_live_bytes"));
   EXPECT_GT(shown.at("call_sites"), 10);
+  // The settled plan needs no call sites, whoever reads the trace does.
+  const auto trace = planner::ReadTraceFile(Path("run.trace"), planner::TraceTail::kMustBeWhole);
+  ASSERT_TRUE(trace.ok()) << trace.error().Text();
+  const auto lacks_call_site = [](const planner::TraceEvent& event) {
+    return event.op == planner::TraceEvent::Op::kAllocate && event.call_site == 0;
+  };
+  EXPECT_EQ(std::ranges::count_if(trace->events, lacks_call_site), 0);
 
   const json planned = json::parse(RunStalloc({"plan", Path("run.trace"), "--json"}).output);
   EXPECT_TRUE(planned.contains("step")) << "no iteration was found in the trace";
