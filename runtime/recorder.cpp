@@ -134,7 +134,7 @@ void Recorder::State::WriteBlock() {
 void Recorder::State::Fail(const std::string& reason) {
   failed = true;
   recording.store(false, std::memory_order_relaxed);
-  LogWarn("the trace ends here: " + reason);
+  LogError("the trace ends here: " + reason);
 }
 
 void Recorder::State::Run() noexcept {
@@ -180,7 +180,7 @@ bool Recorder::Start(const std::string& trace_path) {
   if (!state.has_key || state.thread != nullptr) return false;
   auto file = planner::TraceWriter::Create(trace_path);
   if (!file) {
-    LogWarn("no trace is kept: " + file.error().Text());
+    LogError("no trace is kept: " + file.error().Text());
     return false;
   }
   state.file = std::move(*file);
@@ -189,7 +189,7 @@ bool Recorder::Start(const std::string& trace_path) {
     const SignalsBlocked guard;
     state.thread = new std::thread([&state] { state.Run(); });
   } catch (const std::exception& error) {
-    LogWarn("no trace is kept: " + trace_path + ": no thread to write it: " + error.what());
+    LogError("no trace is kept: " + trace_path + ": no thread to write it: " + error.what());
     return false;
   }
   state.recording.store(true, std::memory_order_release);
@@ -232,7 +232,7 @@ void Recorder::Stop(int timeout_ms) {
     if (!state.end.wait_for(lock, milliseconds(timeout_ms), [&] { return state.stopped; })) {
       state.abandoned = true;
       lock.unlock();
-      LogWarn("the recorder's thread does not answer: the end of the trace is missing");
+      LogError("the recorder's thread does not answer: the end of the trace is missing");
       return;
     }
   }

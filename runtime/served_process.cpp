@@ -16,9 +16,9 @@ constinit thread_local StreamCache t_streams __attribute__((tls_model("initial-e
 
 namespace {
 
-void WarnNotServed(CUdevice device, const std::string& refusal) noexcept {
+void SayNotServed(CUdevice device, const std::string& refusal) noexcept {
   try {
-    LogWarn("device " + std::to_string(device) + " is not served: " + refusal);
+    LogError("device " + std::to_string(device) + " is not served: " + refusal);
   } catch (const std::exception&) {  // the host has no memory for the line
   }
 }
@@ -44,7 +44,7 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext current)
     if (DeviceService* first = process.devices[device].load()) return first;  // another thread was quicker
     if (!made) {
       // Without a reason it is the context, not the device: it is broken or destroyed, and the next may be sound.
-      if (!refusal.empty() && !process.refused[device].exchange(true)) WarnNotServed(device, refusal);
+      if (!refusal.empty() && !process.refused[device].exchange(true)) SayNotServed(device, refusal);
       return nullptr;
     }
     service = made.release();

@@ -45,7 +45,7 @@ Statistics Collect(Process& process) {
 void WriteIfWanted(const Process& process, const Statistics& statistics) {
   if (process.settings.stats.empty()) return;
   if (const auto error = WriteStatistics(statistics, process.settings.stats.Expand()))
-    LogWarn("the statistics could not be written: " + error->Text());
+    LogError("the statistics could not be written: " + error->Text());
 }
 
 // STALLOC_STATS_SIGNAL has come.
@@ -82,17 +82,17 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
   if (settings.disable) return false;
   try {
     SetLogLevel(settings.log);
-#define STALLOC_CHECK_MEMBER(name, required)           \
-  if (required && driver.name == nullptr) {            \
-    LogWarn("not serving: this driver has no " #name); \
-    return false;                                      \
+#define STALLOC_CHECK_MEMBER(name, required)            \
+  if (required && driver.name == nullptr) {             \
+    LogError("not serving: this driver has no " #name); \
+    return false;                                       \
   }
     STALLOC_DRIVER_FUNCTIONS(STALLOC_CHECK_MEMBER)
 #undef STALLOC_CHECK_MEMBER
     // Said when there is still time to do something about it, and not behind a run of many hours.
     if (!settings.stats.empty())
       if (const auto obstacle = FindStatisticsObstacle(settings.stats.Expand()))
-        LogWarn("the statistics will not be written: " + obstacle->Text());
+        LogError("the statistics will not be written: " + obstacle->Text());
     if (settings.planning) LoadUnwinder();
     auto* process = new Process(driver, WithNeeds(settings));
     if (!settings.trace.empty()) process->traced = process->recorder.Start(settings.trace.Expand());
@@ -104,7 +104,7 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
     });
     return true;
   } catch (const std::exception& e) {
-    LogWarn(std::string("not serving: ") + e.what());
+    LogError(std::string("not serving: ") + e.what());
     return false;
   }
 }

@@ -18,6 +18,7 @@ bool LogEnabled(LogLevel level) noexcept;
 
 void Log(LogLevel level, std::string_view text) noexcept;
 
+// An error: stalloc does not do what it was asked to. A warning: it does something else than might be expected.
 inline void LogError(std::string_view text) noexcept { Log(LogLevel::kError, text); }
 inline void LogWarn(std::string_view text) noexcept { Log(LogLevel::kWarn, text); }
 inline void LogInfo(std::string_view text) noexcept { Log(LogLevel::kInfo, text); }
