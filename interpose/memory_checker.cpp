@@ -3,7 +3,6 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <string_view>
 
 namespace stalloc::interpose {

@@ -2,7 +2,6 @@
 // then carried out on served memory, before the program goes on.
 //
 // Any thread. The allocator is started if it has not been yet: access is often enabled before anything is allocated.
-#include <optional>
 
 #include "driver_call.h"
 #include "pools.h"

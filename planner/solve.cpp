@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "greedy.h"
 #include "instance.h"
 #include "order_search.h"
-#include "planner/lower_bound.h"
 #include "planner/problem_check.h"
 #include "planner/stream_order.h"
 #include "planner/validate.h"

@@ -1,3 +1,4 @@
+// ReadTraceFile, declared in planner/trace_file.h; trace_block.h has the format.
 #include <fcntl.h>
 #include <sys/types.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// TraceWriter, declared in planner/trace_file.h; trace_block.h has the format.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -1,5 +1,4 @@
 // The part of DeviceMemory that the learner sees: requests put down as they come, and plans put in force.
-#include <algorithm>
 
 #include "runtime/device_memory.h"
 

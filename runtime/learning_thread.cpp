@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <thread>
 
 #include "runtime/log.h"
 #include "signals_blocked.h"

@@ -60,11 +60,11 @@ Pattern PatternOf(const planner::Plan& plan) {
   return pattern;
 }
 
-// What a kept plan was made from, but for the order between streams, which it does not say: what a plan with more room
-// would have wrong there is found when its slots are asked for.
 // A plan is made for sizes as these iterations show them: in the first ones the program still makes what it keeps.
 constexpr std::uint64_t kIterationsToFit = 3;
 
+// What a kept plan was made from, but for the order between streams, which it does not say: what a plan with more room
+// would have wrong there is found when its slots are asked for.
 std::shared_ptr<const PlanningTask> TaskFrom(const Pattern& pattern, const std::vector<SlotOrder>& order) {
   auto task = std::make_shared<PlanningTask>();
   task->pattern = pattern;

@@ -1,8 +1,6 @@
 #include "runtime/plan_renewal.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "planner/lower_bound.h"
 

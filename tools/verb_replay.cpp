@@ -1,5 +1,4 @@
 // stalloc replay: how much memory stalloc, and models of other allocators, would hold over the requests of a trace.
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 // stalloc run: a command with libstalloc.so preloaded, and with the settings that the options name.
 //
 // The options are the rows of the runtime's table of settings: --memory-limit is STALLOC_MEMORY_LIMIT, and so on.
-#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <deque>

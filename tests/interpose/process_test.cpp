@@ -2,8 +2,6 @@
 // that other shims of this kind are known for.
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "run_program.h"
 
 namespace stalloc::interpose {

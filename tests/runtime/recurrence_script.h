@@ -5,7 +5,6 @@
 // between the operation and the model.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>

@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -1,5 +1,4 @@
 // The command line as such: help, versions, mistakes, and files that are not what they say.
-#include <limits>
 
 #include "command.h"
 

@@ -1,7 +1,5 @@
 #include "memory_blocks.h"
 
-#include <algorithm>
-
 #include "machine.h"
 
 namespace stalloc::simcuda {

@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "planner/result.h"
 #include "planner/trace_event.h"

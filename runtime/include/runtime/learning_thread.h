@@ -7,9 +7,7 @@
 #include <cuda.h>
 
 #include <condition_variable>
-#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "runtime/driver_api.h"

@@ -3,7 +3,6 @@
 // Runs on the learner's thread; allocates freely; makes no driver call.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

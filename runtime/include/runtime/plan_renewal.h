@@ -4,9 +4,6 @@
 // and lifetimes are as they were.
 #pragma once
 
-#include <optional>
-
-#include "planner/plan.h"
 #include "runtime/device_memory.h"
 #include "runtime/plan_problem.h"
 

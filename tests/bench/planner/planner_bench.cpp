@@ -8,7 +8,6 @@
 #include "data.h"
 #include "planner/page_plan.h"
 #include "planner/solve.h"
-#include "planner/validate.h"
 
 namespace stalloc::bench {
 namespace {

@@ -1,7 +1,6 @@
 // The choice of plans that `stalloc plan --front` offers, and how it says so.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "planner/plan_front.h"

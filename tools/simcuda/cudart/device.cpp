@@ -1,5 +1,4 @@
 // Devices, versions, errors.
-#include <cstdio>
 #include <cstring>
 
 #include "../error_names.h"

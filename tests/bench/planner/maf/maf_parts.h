@@ -5,7 +5,6 @@
 #include <memory>
 #include <numbers>
 #include <span>
-#include <vector>
 
 #include "maf.h"
 
