@@ -142,7 +142,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique
   const bool planned = proposal.place != nullptr && refusal == Refusal::kNone;
   if (proposal.is_slot && !planned) plans_->NoteBusy();
   const bool stays = proposal.place != nullptr && !proposal.is_slot;
-  if (planned || (stays && TakeHighest(asked, &claim)) || TakeRoom(asked, &claim) ||
+  if (planned || (stays && TakeHighest(asked, &claim)) || TakeRoom(asked, &claim) || TakeQuietRoom(asked, &claim) ||
       TakeExisting(asked.granules, asked.who.effective, &claim)) {
     if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
     lock.unlock();

@@ -204,6 +204,18 @@ bool DeviceMemory::TakeRoom(const Asked& asked, Claim* claim) {
   return false;
 }
 
+// Where a request whose slot is taken keeps no other from its slot.
+bool DeviceMemory::TakeQuietRoom(const Asked& asked, Claim* claim) {
+  const PlanFollower::Proposal& proposal = asked.proposal;
+  if (proposal.plan == nullptr) return false;
+  const std::optional<Run> run = quiet_room_.Find(
+      *space_, *proposal.plan, proposal.request, asked.granules,
+      [&](Run, Fence fence) { return search_->Usable(asked.who.effective, fence, MemorySearch::Waits::kNo); });
+  if (!run) return false;
+  Take({.kind = Found::Kind::kRun, .run = *run}, asked.granules, asked.who.effective, claim);
+  return true;
+}
+
 // The highest room that exists: for a block that will stay, but not in its place. Slots are packed from below, so that
 // few lie there, and those only when most is live.
 bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {

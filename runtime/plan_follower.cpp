@@ -90,6 +90,10 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
   // a request served elsewhere would lie where others are to, and they where others are.
   proposal.may_wait = order.waits || taking_over;
   proposal.is_slot = true;
+  if (plan.scaled.empty()) {
+    proposal.plan = &plan;
+    proposal.request = index;
+  }
   return proposal;
 }
 

@@ -168,6 +168,8 @@ std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<
     known.places.push_back(block.place);
     known.places.back().view = kNoView;  // that number may be another view's by the time that it is asked for
   }
+  for (const PatternRequest& r : task.pattern.requests)
+    plan->uses.push_back({r.begin, r.end, GranulesOf(r.size_bytes)});
   if (HasUnplanned(task.pattern)) plan->online_from = PageAfter(top);
   plan->rooms = RoomsOf(task, slots);
   plan->prepared = Matcher::Prepare(task.pattern);
@@ -283,6 +285,7 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptSizes sizes
   in_force->period = plan.period;
   for (const planner::PlannedRequest& planned : plan.iteration) {
     in_force->slots.push_back(PlaceOf(planned.slot));
+    in_force->uses.push_back({planned.begin, planned.end, GranulesOf(planned.size_bytes)});
     in_force->order.push_back({planned.waits, planned.waited_for});
   }
   if (Scales(pattern)) {

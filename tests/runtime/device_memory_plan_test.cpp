@@ -106,6 +106,39 @@ TEST_F(DeviceMemoryTest, APlannedSlotIsNotWaitedForWhereThePlanDoesNotSaySo) {
   EXPECT_EQ(memory->Counters().waits_inserted, waits);
 }
 
+//  pages 0, 1    2    3, 4    5    6 to 8
+//  [w: a's slot][ ][b's slot ][ ][          ]     w is not of the iteration and lives on; what has no letter is not
+//  free
+TEST_F(DeviceMemoryTest, ARequestWhoseSlotIsTakenKeepsNoOtherFromItsSlot) {
+  for (const bool together : {true, false}) {
+    auto memory = Make();
+    std::vector<DeviceMemory::Allocation> before;
+    for (const std::uint64_t size : {4 * kMiB, 2 * kMiB, 4 * kMiB, 2 * kMiB, 6 * kMiB})
+      before.push_back(memory->Allocate(size, On(1), 0));
+    ASSERT_EQ(memory->Free(before[2].address, On(1)), CUDA_SUCCESS);
+    ASSERT_EQ(memory->Free(before[4].address, On(1)), CUDA_SUCCESS);
+    auto plan = PlanOf({4 * kMiB, 4 * kMiB}, 6);
+    for (std::size_t i = 0; i < 2; ++i) {
+      plan->slots[i].kind = BlockPlace::Kind::kRun;
+      plan->slots[i].begin = (i == 0 ? 0 : 3) * kPageGranules;
+    }
+    plan->uses = {{0, together ? 3 : 1, 2 * kPageGranules}, {2, 4, 2 * kPageGranules}};
+    ASSERT_TRUE(memory->Install(plan, PlanFollower::When::kNow));
+
+    const auto a = memory->Allocate(4 * kMiB, On(1), 0);
+    EXPECT_FALSE(a.planned);
+    EXPECT_EQ(a.address, before[together ? 4 : 2].address)
+        << "the smallest room that b does not want until a has ended";
+    if (!together) {
+      ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
+    }
+    const auto b = memory->Allocate(4 * kMiB, On(1), 0);
+    EXPECT_TRUE(b.planned);
+    EXPECT_EQ(b.address, before[2].address);
+    EXPECT_EQ(memory->Counters().reserved_bytes, 18 * kMiB);
+  }
+}
+
 // Two rooms, for a block whose like of the iteration before still lives when it is made.
 TEST_F(DeviceMemoryTest, ABlockThatOutlivesTheIterationTakesTurnsInItsRooms) {
   auto memory = Make();

@@ -26,6 +26,7 @@
 #include "runtime/observation.h"
 #include "runtime/page_store.h"
 #include "runtime/plan_follower.h"
+#include "runtime/quiet_room.h"
 #include "runtime/recorder.h"
 #include "runtime/seen_log.h"
 #include "runtime/short_lock.h"
@@ -237,6 +238,7 @@ class DeviceMemory {
                            ContextOnDemand* context);
   void FenceAllBehind(StreamIndex only) noexcept;
   Fence MemoryFence(Fence fence) const noexcept { return multi_stream_ ? fence : Fence{}; }
+  bool TakeQuietRoom(const Asked& asked, Claim* claim);
   bool TakeHighest(const Asked& asked, Claim* claim);
   bool TakeRoom(const Asked& asked, Claim* claim);
   Refusal TakeProposed(const Asked& asked, Claim* claim);
@@ -334,6 +336,7 @@ class DeviceMemory {
   std::unique_ptr<ViewTable> views_;
   StreamTable streams_;
   std::unique_ptr<MemorySearch> search_;
+  QuietRoom quiet_room_;
   TimeBudget budget_;
   StallTimer stalls_;
   FlatMap<Block> blocks_;

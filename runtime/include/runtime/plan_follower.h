@@ -54,6 +54,9 @@ class PlanFollower {
     bool may_wait = false;         // for another stream
     bool is_slot = false;          // `place` is one of the iteration's
     bool waited_for = false;       // see SlotOrder
+    // Where `place` is a slot of a plan whose sizes do not scale: that plan, and which of its requests this is.
+    const PlanInForce* plan = nullptr;
+    std::int32_t request = -1;
   };
 
   // Asked without the lock before Ask: must the call site be taken for a request of this size? The answer is a hint,

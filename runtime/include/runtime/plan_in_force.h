@@ -57,6 +57,13 @@ struct PlanInForce {
   // Likewise, of requests without a slot: where no slot lies, best first. A small block that outlives the iteration
   // would keep many slots from being used, and what is served elsewhere in their place yet others.
   std::vector<std::vector<Run>> rooms;
+  // When each slot is wanted, in allocations and frees from the iteration's first request on, and how much of it.
+  struct SlotUse {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;  // may lie in the next iteration
+    Granule granules = 0;
+  };
+  std::vector<SlotUse> uses;                 // by the matcher's index; empty: not known
   std::int64_t period = 0;                   // of the iteration, in allocations and frees
   bool keep = false;                         // when another plan takes over, for the program may come back to this one
   std::vector<ScaledSlot> scaled;            // by the matcher's index; empty where sizes do not scale
