@@ -94,7 +94,7 @@ CUresult DeviceMemory::CarryView(Claim* claim) {
   const CUresult result = pages_.MapView(*offset, claim->where.pages);
   std::lock_guard lock(mutex_);
   if (result != CUDA_SUCCESS) {
-    views_->ReturnAddresses(*offset, claim->where.pages.size());
+    views_->ReturnAddresses(*offset);
     return result;
   }
   claim->where.view = views_->Add(*offset, std::move(claim->where.pages), claim->where.head);
@@ -105,23 +105,24 @@ CUresult DeviceMemory::CarryView(Claim* claim) {
 
 CUresult DeviceMemory::CarryExchange(Claim* claim) {
   std::size_t offset = 0;
+  std::size_t mapped_pages = 0;
   {
     std::lock_guard lock(mutex_);
     offset = (*views_)[claim->where.view].offset_bytes;
+    mapped_pages = (*views_)[claim->where.view].pages.size();
   }
-  const CUresult result = pages_.ExchangePages(offset, claim->where.pages, claim->where.exchanged);
+  const CUresult result = pages_.ExchangePages(offset, mapped_pages, claim->where.pages, claim->where.exchanged);
   std::lock_guard lock(mutex_);
   ViewTable::View& view = (*views_)[claim->where.view];
   view.changing = false;
   if (result != CUDA_SUCCESS) {
-    const std::size_t count = view.pages.size();
     DropView(claim->where.view);
-    views_->ReturnAddresses(offset, count);
+    views_->ReturnAddresses(offset);
     claim->where.kind = Found::Kind::kPages;  // the pages are still claimed, the view is not there any more
     return result;
   }
-  view.former = std::move(view.pages);
-  view.pages = claim->where.pages;
+  view.former = view.pages;
+  views_->SetPages(claim->where.view, claim->where.pages);
   ++view.live_blocks;
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;

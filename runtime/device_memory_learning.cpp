@@ -103,7 +103,7 @@ bool DeviceMemory::MapViews(PlanInForce* plan) {
     std::lock_guard lock(mutex_);
     if (!mapped) {
       views_->Drop(view);
-      views_->ReturnAddresses(*offset, slot.pages.size());
+      views_->ReturnAddresses(*offset);
       return false;
     }
     (*views_)[view].changing = false;

@@ -52,7 +52,7 @@ void DeviceMemory::EvictViews() {
   }
   for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
   std::lock_guard lock(mutex_);
-  for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset, pages);
+  for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset);
 }
 
 std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, Spare::kNothing); }
@@ -149,7 +149,7 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) 
   --giving_back_;
   for (IdlePages::View& view : idle.views) {
     if (executed) {
-      views_->ReturnAddresses(view.offset_bytes, view.pages.size());
+      views_->ReturnAddresses(view.offset_bytes);
     } else {
       views_->Add(view.offset_bytes, std::move(view.pages), view.head);
     }

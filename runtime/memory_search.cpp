@@ -37,6 +37,11 @@ Granule BeginWithin(Run room, Granule granules) {
 // A view is changed rather than doubled if changing it this often maps no more than another one.
 constexpr std::size_t kFewTurns = 8;
 
+// So much of a view may be exchanged: with more, a view of the request's own, which is kept, soon pays for itself. A
+// shorter one is lengthened by little only, for it belongs to requests of another size. Chosen on replays.
+constexpr std::size_t kExchangedPart = 4;
+constexpr std::size_t kLengthenedPart = 8;
+
 using Part = MemorySearch::PartPages::Part;
 
 bool Shorter(const Part& a, const Part& b) { return a.granules < b.granules; }
@@ -221,14 +226,15 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
   ViewIndex best = kNoView;
   std::vector<std::uint32_t> busy;
   std::vector<std::uint32_t> fewest;
-  views_.VisitSizes(count, [&](ViewIndex index, const ViewTable::View& view) {
+  views_.VisitSizes(count, count / kLengthenedPart, [&](ViewIndex index, const ViewTable::View& view) {
     if (view.changing || view.pinned || view.live_blocks != 0 || !streams_.Executed(view.last_free)) return;
     if (view.head != 0) return;  // its first page is of use to its own requests only
-    // With more pages to exchange, a view of the request's own, which is kept, soon pays for itself.
-    const std::size_t limit = best == kNoView ? count / 4 : fewest.size() - 1;
+    const auto mapped = static_cast<std::uint32_t>(view.pages.size());
+    std::size_t limit = count / (mapped < count ? kLengthenedPart : kExchangedPart);
+    if (best != kNoView) limit = std::min(limit, std::max<std::size_t>(1, fewest.size()) - 1);
     busy.clear();
     for (std::uint32_t k = 0; k < count; ++k) {
-      if (RunUsable(GranulesInPage(view.pages[k], k, 0, granules), stream, waits)) continue;
+      if (k < mapped && RunUsable(GranulesInPage(view.pages[k], k, 0, granules), stream, waits)) continue;
       if (busy.size() == limit) return;
       busy.push_back(k);
     }
@@ -236,7 +242,7 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
     // each kind gets a view of its own. Not for a few pages of many: those take long to cost as much as a view.
     std::size_t returning = 0;
     for (const std::uint32_t k : busy) {
-      const bool had_other = k < view.former.size() && view.former[k] != view.pages[k];
+      const bool had_other = k < mapped && k < view.former.size() && view.former[k] != view.pages[k];
       returning += had_other && RunUsable(GranulesInPage(view.former[k], k, 0, granules), stream, waits) ? 1 : 0;
     }
     if (returning * 2 >= busy.size() && busy.size() * kFewTurns > count) return;
@@ -254,6 +260,7 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
   found.kind = Found::Kind::kExchange;
   found.view = best;
   found.pages = view.pages;
+  found.pages.resize(std::max<std::size_t>(count, view.pages.size()));
   if (free.size() < fewest.size()) {
     found.new_pages = static_cast<PageNumber>(fewest.size() - free.size());
     if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};

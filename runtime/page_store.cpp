@@ -193,14 +193,17 @@ CUresult PageStore::MapView(std::size_t offset_bytes, std::span<const PageNumber
   return result;
 }
 
-CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::span<const PageNumber> pages,
+CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::size_t mapped_pages, std::span<const PageNumber> pages,
                                   std::span<const std::uint32_t> positions) noexcept {
   Timer timer(cost_);
   const CUdeviceptr address = views_ + offset_bytes;
+  std::size_t unmapped = 0;
   std::size_t mapped = 0;
   CUresult result = CUDA_SUCCESS;
   const std::size_t first = offset_bytes / kPageBytes;
   for (const std::uint32_t k : positions) {
+    if (k >= mapped_pages) break;
+    ++unmapped;
     views_mapped_.Clear(first + k, 1);
     driver_.cuMemUnmap(address + k * kPageBytes, kPageBytes);
   }
@@ -217,7 +220,7 @@ CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::span<const Page
     i = j;
   }
   cost_.map_calls.fetch_add(mapped, std::memory_order_relaxed);
-  cost_.unmap_calls.fetch_add(positions.size(), std::memory_order_relaxed);
+  cost_.unmap_calls.fetch_add(unmapped, std::memory_order_relaxed);
   if (result == CUDA_SUCCESS) return result;
   views_mapped_.Clear(first, pages.size());
   for (std::uint32_t k = 0; k < pages.size(); ++k) {

@@ -1,23 +1,37 @@
 #include "runtime/view_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace stalloc::runtime {
 
+namespace {
+
+// Addresses cost nothing, so that there is an eighth more of them than pages. Eight sizes an octave: what is returned
+// serves the next view of about as many pages.
+std::size_t RoomFor(std::size_t page_count) {
+  const std::size_t step = std::max<std::size_t>(1, std::bit_floor(page_count) / 8);
+  return (page_count + page_count / 8 + step - 1) / step * step;
+}
+
+}  // namespace
+
 std::optional<std::size_t> ViewTable::TakeAddresses(std::size_t page_count) {
-  if (auto it = returned_.find(page_count); it != returned_.end() && !it->second.empty()) {
+  const std::size_t room_pages = RoomFor(page_count);
+  if (auto it = returned_.find(room_pages); it != returned_.end() && !it->second.empty()) {
     const std::size_t offset = it->second.back();
     it->second.pop_back();
     return offset;
   }
-  if (range_used_bytes_ + page_count * kPageBytes > range_bytes_) return std::nullopt;
+  if (range_used_bytes_ + room_pages * kPageBytes > range_bytes_) return std::nullopt;
   const std::size_t offset = range_used_bytes_;
-  range_used_bytes_ += page_count * kPageBytes;
+  range_used_bytes_ += room_pages * kPageBytes;
+  room_pages_.emplace(offset, room_pages);
   return offset;
 }
 
-void ViewTable::ReturnAddresses(std::size_t offset_bytes, std::size_t page_count) {
-  returned_[page_count].push_back(offset_bytes);
+void ViewTable::ReturnAddresses(std::size_t offset_bytes) {
+  returned_[room_pages_.at(offset_bytes)].push_back(offset_bytes);
 }
 
 ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head) {
@@ -31,22 +45,31 @@ ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages
   }
   mapped_pages_ += pages.size();
   by_pages_.emplace(pages.size(), index);
-  views_[index] = View{.offset_bytes = offset_bytes, .pages = std::move(pages), .head = head};
+  views_[index] = View{.offset_bytes = offset_bytes,
+                       .pages = std::move(pages),
+                       .room_pages = room_pages_.at(offset_bytes),
+                       .head = head};
   return index;
+}
+
+void ViewTable::Unlist(ViewIndex view) {
+  const std::size_t page_count = views_[view].pages.size();
+  const auto [first, last] = by_pages_.equal_range(page_count);
+  by_pages_.erase(std::find_if(first, last, [view](const auto& listed) { return listed.second == view; }));
+  mapped_pages_ -= page_count;
+}
+
+void ViewTable::SetPages(ViewIndex view, std::vector<PageNumber> pages) {
+  Unlist(view);
+  mapped_pages_ += pages.size();
+  by_pages_.emplace(pages.size(), view);
+  views_[view].pages = std::move(pages);
 }
 
 void ViewTable::Drop(ViewIndex view) {
   NoteChange();
-  View& dropped = views_[view];
-  auto [first, last] = by_pages_.equal_range(dropped.pages.size());
-  for (auto it = first; it != last; ++it) {
-    if (it->second == view) {
-      by_pages_.erase(it);
-      break;
-    }
-  }
-  mapped_pages_ -= dropped.pages.size();
-  dropped = View{};
+  Unlist(view);
+  views_[view] = View{};
   unused_.push_back(view);
 }
 

@@ -71,6 +71,49 @@ TEST_F(DeviceMemoryTest, ExchangesSinglePagesOfAViewWhetherTheirSuccessorsExistO
   }
 }
 
+// A view of eight pages, and then a block of nine: the ninth is mapped behind the eight, at the same address, and the
+// view serves blocks of both sizes from then on.
+TEST_F(DeviceMemoryTest, LengthensAViewByWhatARequestHasMore) {
+  for (const bool refused : {false, true}) {
+    auto memory = Make();
+    std::vector<CUdeviceptr> blocks;
+    for (int i = 0; i < 20; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+    for (int i = 0; i < 16; i += 2) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
+    const auto view = memory->Allocate(16 * kMiB, On(0), 0);
+    ASSERT_EQ(memory->Counters().views, 1u);
+    device_.Touch(Stream(0), view.address, 16 * kMiB, view.number);
+    ASSERT_EQ(memory->Free(view.address, On(0)), CUDA_SUCCESS);
+    (void)memory->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
+    api_.cuStreamSynchronize(Stream(0));
+    (void)memory->Trim(~std::uint64_t{0});  // sees that it is done
+    ASSERT_EQ(memory->Free(blocks[18], On(0)), CUDA_SUCCESS);
+
+    const auto before = memory->Counters();
+    if (refused) {
+      device_.fail_function = "cuMemMap";
+      device_.fail_at = device_.calls["cuMemMap"] + 1;
+    }
+    const auto longer = memory->Allocate(18 * kMiB, On(0), 0);
+    ASSERT_EQ(longer.result, CUDA_SUCCESS);
+    EXPECT_EQ(memory->Counters().views, 1u) << "another one where the driver refused, and then the first is no more";
+    if (!refused) {
+      EXPECT_EQ(longer.address, view.address);
+      EXPECT_EQ(memory->Counters().map_calls, before.map_calls + 1);
+      EXPECT_EQ(memory->Counters().unmap_calls, before.unmap_calls);
+    }
+    EXPECT_EQ(memory->Counters().reserved_bytes, before.reserved_bytes);
+    device_.Touch(Stream(0), longer.address, 18 * kMiB, longer.number);
+    const auto mapped = memory->Counters().map_calls;
+    for (const std::size_t pages : {8, 9}) {
+      ASSERT_EQ(memory->Free(memory->Find(longer.address)->address, On(0)), CUDA_SUCCESS);
+      const auto again = memory->Allocate(pages * 2 * kMiB, On(0), 0);
+      EXPECT_EQ(again.address, longer.address);
+      device_.Touch(Stream(0), again.address, pages * 2 * kMiB, again.number);
+    }
+    EXPECT_EQ(memory->Counters().map_calls, mapped);
+  }
+}
+
 //  page 0   1   2   3   4   5    6
 //       [ ]  .  [ ]  .  [ ] [ ] [s|.]     three pages and a half: 1, 3, a new one, and what is free of 6
 TEST_F(DeviceMemoryTest, StitchesPartsOfPagesInsteadOfHoldingOneMore) {

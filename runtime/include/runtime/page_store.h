@@ -67,9 +67,9 @@ class PageStore {
   CUresult MapView(std::size_t offset_bytes, std::span<const PageNumber> pages) noexcept;
   void UnmapView(std::size_t offset_bytes, std::size_t page_count) noexcept;
 
-  // Exchanges single pages of a view: position k now shows pages[k], for every k in `positions`. If it fails, the
-  // view's mapping is undone as a whole.
-  CUresult ExchangePages(std::size_t offset_bytes, std::span<const PageNumber> pages,
+  // Exchanges single pages of a view that maps `mapped_pages`, or appends some: position k now shows pages[k], for
+  // every k in `positions`, which rise. If it fails, the view's mapping is undone as a whole.
+  CUresult ExchangePages(std::size_t offset_bytes, std::size_t mapped_pages, std::span<const PageNumber> pages,
                          std::span<const std::uint32_t> positions) noexcept;
 
   // Gives everything that is mapped the access that `peer` has by now, or takes it away. What is mapped from here on,

@@ -2,7 +2,9 @@
 //
 // A view is a second mapping of pages of the base range, in any order, at contiguous addresses. It owns nothing: who
 // may use its pages is decided by the free space alone, so any number of views may name the same page. A view serves a
-// request from its first page on, and may be longer than the request.
+// request from its first page on, and may be longer than the request. Single pages of it may be exchanged for others,
+// and pages appended, for there are addresses behind it: then a request that is a little larger than what came before
+// costs the mapping of what it has more.
 //
 // Called under the device's lock; mapping and unmapping is the caller's (PageStore), without it.
 #pragma once
@@ -24,8 +26,9 @@ class ViewTable {
   struct View {
     std::size_t offset_bytes = 0;  // in the view range
     std::vector<PageNumber> pages{};
-    Granule head = 0;           // where in the first page its blocks begin
-    std::uint32_t witness = 0;  // the page that was busy when the view was last refused: looked at first
+    std::size_t room_pages = 0;  // as many as there are addresses for
+    Granule head = 0;            // where in the first page its blocks begin
+    std::uint32_t witness = 0;   // the page that was busy when the view was last refused: looked at first
     std::uint32_t live_blocks = 0;
     std::uint64_t last_used = 0;
     Fence last_free{};                 // when its last block was freed: until that has executed its addresses stay
@@ -36,11 +39,14 @@ class ViewTable {
 
   explicit ViewTable(std::size_t range_bytes) : range_bytes_(range_bytes) {}
 
-  // Addresses for a view of `page_count` pages; nothing when the range is used up.
+  // Addresses for a view of `page_count` pages, and for at least an eighth more behind it; nothing when the range is
+  // used up.
   std::optional<std::size_t> TakeAddresses(std::size_t page_count);
-  void ReturnAddresses(std::size_t offset_bytes, std::size_t page_count);
+  void ReturnAddresses(std::size_t offset_bytes);
 
   ViewIndex Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head);
+  // The view maps other pages from now on: no fewer, and no more than it has room for.
+  void SetPages(ViewIndex view, std::vector<PageNumber> pages);
   // Forgets a view. Its addresses stay taken until the caller has unmapped them and calls ReturnAddresses.
   void Drop(ViewIndex view);
 
@@ -65,11 +71,13 @@ class ViewTable {
     return kNoView;
   }
 
-  // Calls visit(ViewIndex, View&) for the kept views of as many pages as Find looks at.
+  // Calls visit(ViewIndex, const View&) for the kept views of as many pages as Find looks at, and for those that lack
+  // at most `missing` of `page_count` pages and have room for them.
   template <typename Visit>
-  void VisitSizes(std::size_t page_count, Visit visit) {
+  void VisitSizes(std::size_t page_count, std::size_t missing, Visit visit) const {
     const auto end = by_pages_.upper_bound(page_count + page_count / 2);
-    for (auto it = by_pages_.lower_bound(page_count); it != end; ++it) visit(it->second, views_[it->second]);
+    for (auto it = by_pages_.lower_bound(page_count - missing); it != end; ++it)
+      if (const View& view = views_[it->second]; view.room_pages >= page_count) visit(it->second, view);
   }
 
   // Views that map any of the pages [first, first + count).
@@ -81,9 +89,12 @@ class ViewTable {
   ViewIndex LeastRecentlyUsed() const;
 
  private:
+  void Unlist(ViewIndex view);
+
   const std::size_t range_bytes_;
   std::size_t range_used_bytes_ = 0;
-  std::map<std::size_t, std::vector<std::size_t>> returned_;  // page count -> offsets
+  std::map<std::size_t, std::size_t> room_pages_;             // of all addresses ever taken, by offset
+  std::map<std::size_t, std::vector<std::size_t>> returned_;  // room in pages -> offsets
   std::vector<View> views_;
   std::vector<ViewIndex> unused_;
   std::multimap<std::size_t, ViewIndex> by_pages_;
