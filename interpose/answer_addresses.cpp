@@ -5,8 +5,8 @@
 // driver's truth about the mapping.
 #include "process_life.h"
 #include "real_symbols.h"
-#include "runtime/program_needs.h"
-#include "runtime/service.h"
+#include "runtime/service/program_needs.h"
+#include "runtime/service/service.h"
 
 namespace stalloc::interpose {
 namespace {

@@ -17,7 +17,7 @@
 #include "driver_call.h"
 #include "process_life.h"
 #include "real_symbols.h"
-#include "runtime/service.h"
+#include "runtime/service/service.h"
 #include "stream_order.h"
 
 namespace stalloc::interpose {

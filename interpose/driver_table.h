@@ -1,7 +1,7 @@
 // The runtime's table of driver functions, filled with the real ones.
 #pragma once
 
-#include "runtime/driver_api.h"
+#include "runtime/base/driver_api.h"
 
 namespace stalloc::interpose {
 

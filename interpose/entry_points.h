@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "runtime/driver_api.h"  // before the #undefs below: its members take the names that cuda.h maps
+#include "runtime/base/driver_api.h"  // before the #undefs below: its members take the names that cuda.h maps
 
 // cudaTypedefs.h has NVIDIA's own type of every driver function in every version, the old ones included, which cuda.h
 // declares only for itself.

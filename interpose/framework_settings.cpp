@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "python_source.h"
-#include "runtime/program_fingerprint.h"
-#include "runtime/program_needs.h"
+#include "runtime/call_sites/program_fingerprint.h"
+#include "runtime/service/program_needs.h"
 
 namespace stalloc::interpose {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "runtime/settings.h"
+#include "runtime/base/settings.h"
 
 namespace stalloc::interpose {
 

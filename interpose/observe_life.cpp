@@ -5,7 +5,7 @@
 #include "primary_contexts.h"
 #include "process_life.h"
 #include "real_symbols.h"
-#include "runtime/service.h"
+#include "runtime/service/service.h"
 
 namespace stalloc::interpose {
 namespace {

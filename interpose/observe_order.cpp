@@ -7,8 +7,8 @@
 #include "framework_settings.h"
 #include "process_life.h"
 #include "real_symbols.h"
-#include "runtime/program_needs.h"
-#include "runtime/service.h"
+#include "runtime/service/program_needs.h"
+#include "runtime/service/service.h"
 #include "stream_order.h"
 
 namespace stalloc::interpose {

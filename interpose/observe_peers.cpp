@@ -7,7 +7,7 @@
 #include "pools.h"
 #include "process_life.h"
 #include "real_symbols.h"
-#include "runtime/service.h"
+#include "runtime/service/service.h"
 
 namespace stalloc::interpose {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "driver_call.h"
 #include "real_symbols.h"
-#include "runtime/service.h"
+#include "runtime/service/service.h"
 
 namespace stalloc::interpose {
 

@@ -14,10 +14,10 @@
 #include "loader.h"
 #include "memory_checker.h"
 #include "real_symbols.h"
-#include "runtime/log.h"
-#include "runtime/program_fingerprint.h"
-#include "runtime/service.h"
-#include "runtime/settings.h"
+#include "runtime/base/log.h"
+#include "runtime/base/settings.h"
+#include "runtime/call_sites/program_fingerprint.h"
+#include "runtime/service/service.h"
 
 namespace stalloc::interpose {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "python_statements.h"
-#include "runtime/program_fingerprint.h"
+#include "runtime/call_sites/program_fingerprint.h"
 
 namespace stalloc::interpose {
 namespace {

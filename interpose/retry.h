@@ -4,7 +4,7 @@
 
 #include "pools.h"
 #include "process_life.h"
-#include "runtime/service.h"
+#include "runtime/service/service.h"
 
 namespace stalloc::interpose {
 

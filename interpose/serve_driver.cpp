@@ -13,7 +13,7 @@
 #include "reentry.h"
 #include "relaxed_capture.h"
 #include "retry.h"
-#include "runtime/service.h"
+#include "runtime/service/service.h"
 #include "stream_order.h"
 
 namespace stalloc::interpose {

@@ -14,7 +14,7 @@
 #include "real_symbols.h"
 #include "reentry.h"
 #include "relaxed_capture.h"
-#include "runtime/service.h"
+#include "runtime/service/service.h"
 #include "runtime_library.h"
 #include "stream_order.h"
 

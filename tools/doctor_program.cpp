@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/settings.h"
+#include "runtime/base/settings.h"
 #include "tools/child_process.h"
 #include "tools/doctor.h"
 #include "tools/environment.h"

@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/device_service.h"
-#include "runtime/driver_api.h"
-#include "runtime/peer_access.h"
-#include "runtime/settings.h"
+#include "runtime/base/driver_api.h"
+#include "runtime/base/settings.h"
+#include "runtime/pages/peer_access.h"
+#include "runtime/service/device_service.h"
 #include "simcuda/device.h"
 #include "simcuda/driver_table.h"
 #include "simcuda/extensions.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/recurrence.h"
+#include "runtime/recurrence/recurrence.h"
 
 namespace stalloc::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/lower_bound.h"
-#include "runtime/plan_content.h"
+#include "runtime/learning/plan_content.h"
 #include "tools/text.h"
 
 namespace stalloc::tools {

@@ -13,7 +13,7 @@
 #include "planner/plan_file.h"
 #include "planner/trace_file.h"
 #include "planner/whole_file.h"
-#include "runtime/settings.h"
+#include "runtime/base/settings.h"
 #include "tools/child_process.h"
 #include "tools/environment.h"
 #include "tools/preload.h"

@@ -1,6 +1,6 @@
-// A stand-in for the allocator behind runtime/service.h: it serves everything, from addresses that no device has, and
-// writes down what it was asked. With it the hooks are tested for what they are there to do: to ask once, in the right
-// words, and to do what they are told.
+// A stand-in for the allocator behind runtime/service/service.h: it serves everything, from addresses that no device
+// has, and writes down what it was asked. With it the hooks are tested for what they are there to do: to ask once, in
+// the right words, and to do what they are told.
 //
 // PROBE_LOG names the file that Finish writes: one "name count" line a question, and the streams it heard of.
 // Sizes that end in 7 are passed through, those that end in 9 refused; PROBE_REFUSE makes Start refuse.
@@ -11,9 +11,9 @@
 #include <set>
 #include <string>
 
-#include "runtime/program_needs.h"
-#include "runtime/service.h"
-#include "runtime/settings.h"
+#include "runtime/base/settings.h"
+#include "runtime/service/program_needs.h"
+#include "runtime/service/service.h"
 
 namespace stalloc::runtime {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device_memory.h"
+#include "runtime/device/device_memory.h"
 #include "simcuda/device.h"
 #include "simcuda/driver_table.h"
 #include "simcuda/extensions.h"

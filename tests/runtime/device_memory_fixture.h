@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model_test.h"
-#include "runtime/device_memory.h"
+#include "runtime/device/device_memory.h"
 
 namespace stalloc::runtime {
 

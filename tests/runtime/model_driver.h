@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/driver_api.h"
+#include "runtime/base/driver_api.h"
 
 namespace stalloc::runtime::model {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "recurrence_script.h"
-#include "runtime/recurrence.h"
+#include "runtime/recurrence/recurrence.h"
 
 namespace stalloc::runtime {
 

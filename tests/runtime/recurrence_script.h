@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/observation.h"
+#include "runtime/recurrence/observation.h"
 
 namespace stalloc::runtime {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "model_driver.h"
-#include "runtime/learner.h"
+#include "runtime/learning/learner.h"
 
 namespace stalloc::runtime {
 

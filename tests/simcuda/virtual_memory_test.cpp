@@ -1,5 +1,5 @@
 // Reserve, create, map, access: rules, aliases, life of physical memory.
-#include "runtime/driver_api.h"
+#include "runtime/base/driver_api.h"
 #include "simcuda/driver_table.h"
 #include "simulated_device.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/settings.h"
+#include "runtime/base/settings.h"
 
 namespace stalloc::tools {
 namespace {
@@ -50,7 +50,7 @@ std::string FiguresManual() {
   std::string text;
 #define STALLOC_DEVICE_FIGURE(member, value, sentence) text.append(".TP\n.B " #member "\n" sentence "\n");
 #define STALLOC_PROCESS_FIGURE(member, sentence) text.append(".TP\n.B " #member "\n" sentence " (of the process)\n");
-#include "runtime/statistics.def"
+#include "runtime/service/statistics.def"
 #undef STALLOC_DEVICE_FIGURE
 #undef STALLOC_PROCESS_FIGURE
   return text;

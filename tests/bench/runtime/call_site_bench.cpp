@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "call_site/deep_calls.h"
-#include "runtime/call_site.h"
-#include "unwinder.h"
+#include "call_sites/unwinder.h"
+#include "runtime/call_sites/call_site.h"
 
 namespace stalloc::runtime {
 namespace {

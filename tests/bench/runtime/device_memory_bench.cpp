@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device_service.h"
-#include "runtime/peer_access.h"
-#include "runtime/settings.h"
+#include "runtime/base/settings.h"
+#include "runtime/pages/peer_access.h"
+#include "runtime/service/device_service.h"
 #include "simcuda/device.h"
 #include "simcuda/driver_table.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "runtime/recorder.h"
+#include "runtime/trace/recorder.h"
 
 namespace stalloc::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "call_site/deep_calls.h"
-#include "runtime/call_site.h"
+#include "runtime/call_sites/call_site.h"
 
 using stalloc::runtime::CallSiteHash;
 using stalloc::runtime::CallThrough;

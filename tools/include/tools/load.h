@@ -17,7 +17,7 @@
 
 namespace stalloc::tools {
 
-// What STALLOC_STATS has written: the members are those of runtime/statistics.h.
+// What STALLOC_STATS has written: the members are those of runtime/service/statistics.h.
 struct StatisticsFile {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   nlohmann::ordered_json json;
 };

@@ -1,7 +1,7 @@
 // Fills a table of driver functions, such as runtime::DriverApi, with those of the simulated device.
 //
 // `functions` is an X-macro list whose entries begin with the function's name, STALLOC_DRIVER_FUNCTIONS of
-// runtime/driver_api.h for instance:
+// runtime/base/driver_api.h for instance:
 //   runtime::DriverApi api;
 //   SIMCUDA_FILL_DRIVER_TABLE(api, STALLOC_DRIVER_FUNCTIONS);
 #pragma once

@@ -1,0 +1,328 @@
+// The part of DeviceMemory that takes and gives memory, all of it under the lock: a claim is made of what the search or
+// the plan proposes, undone where the driver refuses, and released when its block ends.
+#include <algorithm>
+
+#include "runtime/device/device_memory.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+// Requests up to this many pages may be stitched so that they begin or end on pages that are free in part. Chosen on
+// replays: with 16 much of what can be saved is, with 128 nothing more is and a tenth more is mapped.
+constexpr Granule kMostPagesForParts = 48;
+
+}  // namespace
+
+template <typename Visit>
+void DeviceMemory::ForEachRun(const Found& where, Granule granules, Visit visit) const {
+  if (where.kind == Found::Kind::kRun) {
+    visit(where.run);
+    return;
+  }
+  const bool kept = where.kind == Found::Kind::kView;
+  const std::vector<PageNumber>& pages = kept ? (*views_)[where.view].pages : where.pages;
+  const Granule head = kept ? (*views_)[where.view].head : where.head;
+  const std::size_t count = PagesUnder(head, granules);
+  for (std::size_t k = 0; k < count;) {
+    Run run = GranulesInPage(pages[k], k, head, granules);
+    while (++k < count && pages[k] == pages[k - 1] + 1) run.end = GranulesInPage(pages[k], k, head, granules).end;
+    visit(run);
+  }
+}
+
+// Perhaps a neighbour that is part of the fragment was freed after the run was.
+bool DeviceMemory::IsBehindExactly(StreamIndex stream, Run run) const noexcept {
+  bool behind = true;
+  space_->VisitExact(run, [&](Run, Fence exact) { behind = behind && streams_.Behind(stream, exact); });
+  return behind;
+}
+
+// Takes a run whose every granule is free. Pages that do not exist yet are taken whole and noted to be mapped; parts in
+// another stream's order are noted to be waited for.
+void DeviceMemory::ClaimRun(Run run, StreamIndex stream, Claim* claim) {
+  if (TakeWhole(run, stream)) return;
+  const std::size_t first_new = claim->new_pages.size();
+  space_->VisitExact(run, [&](Run piece, Fence fence) {
+    if (fence.stream == kAbsent) {
+      const PageNumber first = piece.begin / kPageGranules;
+      const PageNumber last = (piece.end + kPageGranules - 1) / kPageGranules;
+      claim->new_pages.push_back({first, last - first});
+      if (first * kPageGranules < piece.begin) claim->left_over.push_back({first * kPageGranules, piece.begin});
+      if (piece.end < last * kPageGranules) claim->left_over.push_back({piece.end, last * kPageGranules});
+    } else if (multi_stream_ && !streams_.Behind(stream, fence)) {
+      claim->waits.emplace_back(piece, fence);
+    }
+  });
+  space_->Claim(run);
+  for (std::size_t i = first_new; i < claim->new_pages.size(); ++i) {
+    const auto& pages = claim->new_pages[i];
+    const Granule begin = pages.first * kPageGranules;
+    const Granule end = (pages.first + pages.count) * kPageGranules;
+    if (begin < run.begin) space_->Claim({begin, run.begin});
+    if (end > run.end) space_->Claim({run.end, end});
+    counters_.reserved_bytes += std::uint64_t{pages.count} * kPageBytes;
+  }
+  claim->needs_driver = claim->needs_driver || !claim->new_pages.empty() || !claim->waits.empty();
+}
+
+void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim* claim) {
+  claim->where = std::move(found);
+  claim->granules = granules;
+  ForEachRun(claim->where, granules, [&](Run run) { ClaimRun(run, stream, claim); });
+  // From here on, not only when the block is there: a claim that has to wait must not lose its view to a trim.
+  if (claim->where.kind == Found::Kind::kView) ++(*views_)[claim->where.view].live_blocks;
+  if (claim->where.kind == Found::Kind::kPages) claim->needs_driver = true;
+  if (claim->where.kind == Found::Kind::kExchange) {
+    claim->needs_driver = true;
+    (*views_)[claim->where.view].changing = true;
+    views_->NoteChange();
+  }
+}
+
+// Gives back what a claim took but could not use.
+void DeviceMemory::UndoClaim(const Claim& claim, StreamIndex stream) {
+  if (claim.where.kind == Found::Kind::kExchange) (*views_)[claim.where.view].changing = false;
+  if (claim.where.kind == Found::Kind::kView) --(*views_)[claim.where.view].live_blocks;
+  // What had nothing to wait for is in this stream's order now.
+  const Fence here = stream == kNoStream ? Fence{} : MemoryFence(streams_.Advance(stream));
+  for (const auto& [run, fence] : claim.waits) space_->Release(run, fence);
+  for (std::size_t i = 0; i < claim.new_pages.size(); ++i) {
+    const auto& pages = claim.new_pages[i];
+    const bool exists = i < claim.mapped_runs;
+    space_->Release({pages.first * kPageGranules, (pages.first + pages.count) * kPageGranules},
+                    exists ? Fence{} : Fence{kAbsent, 0});
+    if (!exists) counters_.reserved_bytes -= std::uint64_t{pages.count} * kPageBytes;
+  }
+  ForEachRun(claim.where, claim.granules, [&](Run run) {
+    std::vector<Run> parts{run};
+    auto subtract = [&](Run taken) {
+      std::vector<Run> rest;
+      for (const Run& part : parts) {
+        if (taken.end <= part.begin || part.end <= taken.begin) {
+          rest.push_back(part);
+          continue;
+        }
+        if (part.begin < taken.begin) rest.push_back({part.begin, taken.begin});
+        if (taken.end < part.end) rest.push_back({taken.end, part.end});
+      }
+      parts.swap(rest);
+    };
+    for (const auto& wait : claim.waits) subtract(wait.first);
+    for (const auto& pages : claim.new_pages)
+      subtract({pages.first * kPageGranules, (pages.first + pages.count) * kPageGranules});
+    for (const Run& part : parts) space_->Release(part, here);
+  });
+}
+
+bool DeviceMemory::WithinLimit(PageNumber new_pages) const noexcept {
+  return counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes <= policy_.limit_bytes;
+}
+
+// A planned place is taken only if all of it is free now, and needs no waiting or may be waited for; the plan is
+// advice.
+DeviceMemory::Refusal DeviceMemory::TakePlace(BlockPlace& place, Granule granules, StreamIndex stream,
+                                              MemorySearch::Waits waits, Claim* claim) {
+  Found found;
+  if (place.kind == BlockPlace::Kind::kRun) {
+    found.kind = Found::Kind::kRun;
+    found.run = {place.begin, place.begin + granules};
+    if (found.run.end > pages_.page_limit() * kPageGranules) return Refusal::kInUse;
+  } else if (place.kind == BlockPlace::Kind::kPages) {
+    const PageNumber count = PagesUnder(place.begin, granules);
+    if (count > place.pages.size()) return Refusal::kInUse;
+    if (place.view == kNoView) {  // its pages did not exist when the plan came; they were mapped since then, or will be
+      place.view = views_->FindExact(place.pages, place.begin);
+      if (place.view != kNoView) (*views_)[place.view].pinned = true;
+    }
+    if (place.view != kNoView) {
+      found.kind = Found::Kind::kView;
+      found.view = place.view;
+    } else {
+      found.kind = Found::Kind::kPages;
+      found.pages.assign(place.pages.begin(), place.pages.begin() + count);
+      found.head = place.begin;
+    }
+  } else {
+    return Refusal::kInUse;
+  }
+  bool free = true;
+  bool in_order = true;
+  PageNumber new_pages = 0;
+  ForEachRun(found, granules, [&](Run run) {
+    const std::optional<Fence> whole = space_->FenceOver(run);
+    if (whole && whole->stream != kAbsent && (!multi_stream_ || search_->Usable(stream, *whole, waits))) return;
+    Granule reached = run.begin;
+    space_->VisitExact(run, [&](Run piece, Fence fence) {
+      free = free && piece.begin == reached;
+      reached = piece.end;
+      if (fence.stream == kAbsent) {
+        new_pages += (piece.end + kPageGranules - 1) / kPageGranules - piece.begin / kPageGranules;
+      } else if (multi_stream_) {
+        in_order = in_order && search_->Usable(stream, fence, waits);
+      }
+    });
+    free = free && reached == run.end;
+  });
+  if (!free) return Refusal::kInUse;
+  if (!in_order) return Refusal::kOrder;
+  if (new_pages != 0) {
+    const std::uint64_t used = counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes;
+    const std::uint64_t budget =
+        std::min(std::max({plans_->budget_bytes(), used, counters_.peak_live_bytes}) + kPageBytes, policy_.limit_bytes);
+    if (counters_.reserved_bytes + std::uint64_t{new_pages} * kPageBytes > budget) return Refusal::kBudget;
+  }
+  Take(std::move(found), granules, stream, claim);
+  return Refusal::kNone;
+}
+
+DeviceMemory::Refusal DeviceMemory::TakeProposed(const Asked& asked, Claim* claim) {
+  const PlanFollower::Proposal& proposal = asked.proposal;
+  if (proposal.place == nullptr) return Refusal::kNone;
+  const auto waits = proposal.may_wait ? MemorySearch::Waits::kYes : MemorySearch::Waits::kNo;
+  return TakePlace(*proposal.place, asked.granules, asked.who.effective, waits, claim);
+}
+
+// Where a request that has no slot is in the way of none.
+bool DeviceMemory::TakeRoom(const Asked& asked, Claim* claim) {
+  const auto take = [&](Run room, MemorySearch::Waits waits) {
+    Run run{};
+    space_->VisitOverlapping(room, [&](Run piece, Fence fence) {
+      if (run.length() >= asked.granules || !search_->Usable(asked.who.effective, fence, waits)) return;
+      run = {run.end == piece.begin ? run.begin : piece.begin, piece.end};
+    });
+    if (run.length() < asked.granules) return false;
+    run.end = run.begin + asked.granules;
+    Take({.kind = Found::Kind::kRun, .run = run}, asked.granules, asked.who.effective, claim);
+    return true;
+  };
+  for (const Run room : asked.proposal.rooms)
+    if (take(room, MemorySearch::Waits::kNo)) return true;
+  if (!asked.proposal.may_wait) return false;
+  for (const Run room : asked.proposal.rooms)
+    if (take(room, MemorySearch::Waits::kYes)) return true;
+  return false;
+}
+
+// Where a request whose slot is taken keeps no other from its slot.
+bool DeviceMemory::TakeQuietRoom(const Asked& asked, Claim* claim) {
+  const PlanFollower::Proposal& proposal = asked.proposal;
+  if (proposal.plan == nullptr) return false;
+  const std::optional<Run> run = quiet_room_.Find(
+      *space_, *proposal.plan, proposal.request, asked.granules,
+      [&](Run, Fence fence) { return search_->Usable(asked.who.effective, fence, MemorySearch::Waits::kNo); });
+  if (!run) return false;
+  Take({.kind = Found::Kind::kRun, .run = *run}, asked.granules, asked.who.effective, claim);
+  return true;
+}
+
+// The highest room that exists: for a block that will stay, but not in its place. Slots are packed from below, so that
+// few lie there, and those only when most is live.
+bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
+  Run highest{};
+  space_->VisitRuns(
+      [&](Run, Fence fence) { return search_->Usable(asked.who.effective, fence, MemorySearch::Waits::kNo); },
+      [&](Run run) {
+        if (run.length() >= asked.granules) highest = run;
+      });
+  if (highest.length() == 0) return false;
+  highest.begin = highest.end - asked.granules;
+  Take({.kind = Found::Kind::kRun, .run = highest}, asked.granules, asked.who.effective, claim);
+  return true;
+}
+
+// Contiguous memory that exists and needs nothing from the driver.
+std::optional<Run> DeviceMemory::FindExisting(Granule granules, StreamIndex stream) const {
+  const Granule from = plans_->online_from();
+  std::optional<Run> found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo, from);
+  // While the program still makes what it will keep, the room below belongs to that.
+  if (!found && from != 0 && !plans_->settling())
+    found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo);
+  return found;
+}
+
+// The same, or a kept view.
+bool DeviceMemory::TakeExisting(Granule granules, StreamIndex stream, Claim* claim) {
+  Found found;
+  if (const std::optional<Run> run = FindExisting(granules, stream)) {
+    found = {.kind = Found::Kind::kRun, .run = *run};
+  } else if (granules > kPageGranules) {
+    found = search_->KeptView(granules, stream, MemorySearch::Waits::kNo);
+  }
+  if (!found) return false;
+  Take(std::move(found), granules, stream, claim);
+  return true;
+}
+
+// Everything else, cheapest first. `frugal`: memory is short, so holding less comes before mapping less.
+bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim) {
+  using Waits = MemorySearch::Waits;
+  const bool large = granules > kPageGranules;
+  auto take = [&](Found found) {
+    if (!found) return false;
+    Take(std::move(found), granules, stream, claim);
+    return true;
+  };
+  if (TakeExisting(granules, stream, claim)) return true;
+
+  const Granule from = plans_->online_from();
+  Found grown = search_->Grow(granules, stream, from);
+  const std::uint64_t live =
+      std::max(counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes, counters_.peak_live_bytes);
+  const std::uint64_t reserved = counters_.reserved_bytes + std::uint64_t{grown.new_pages} * kPageBytes;
+  const bool cheap =
+      grown && static_cast<double>(reserved) <= static_cast<double>(live) * budget_.growth() + kPageBytes;
+  // A small block must not settle where the program's next weights will lie: a page of its own costs less than that.
+  const bool apart = !large && from != 0 && plans_->settling();
+  if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
+
+  if (take(search_->Contiguous(granules, stream, Waits::kNo))) return true;
+  if (large && take(search_->Exchange(granules, stream, Waits::kNo, 0, from))) return true;
+  if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
+  // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
+  if (MayWait()) {
+    if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
+    if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
+    if (large && take(search_->Stitch(granules, stream, Waits::kYes, 0, from))) return true;
+  }
+  // More must be held. As few pages as can be: out of what is free, then out of other streams' memory, behind a wait.
+  if (large && grown.new_pages > 0) {
+    PageNumber below = grown ? grown.new_pages - 1 : ~PageNumber{0};
+    Found stitched = search_->Stitch(granules, stream, Waits::kNo, below, from);
+    if (stitched) {
+      // As many pages in a view that has most of them already is a mapping for each of the others only.
+      if (Found changed = search_->Exchange(granules, stream, Waits::kNo, stitched.new_pages, from))
+        stitched = std::move(changed);
+      below = stitched.new_pages - 1;
+    }
+    // A page less for what may be hundreds of mappings is worth it only where they are few; and where a single page is
+    // all that is missing, that page is room for what comes next.
+    const bool settling = plans_->settling();
+    if (!settling && below != 0 && granules <= kMostPagesForParts * kPageGranules) {
+      if (Found parts = search_->StitchParts(granules, stream, Waits::kNo, below, from)) {
+        if (parts.new_pages == 0) return take(std::move(parts));
+        below = parts.new_pages - 1;
+        stitched = std::move(parts);
+      }
+    }
+    if (MayWait())
+      if (Found waiting = search_->Stitch(granules, stream, Waits::kYes, below, from)) stitched = std::move(waiting);
+    if (stitched && WithinLimit(stitched.new_pages)) return take(std::move(stitched));
+  }
+  return WithinLimit(grown.new_pages) && take(std::move(grown));
+}
+
+// Memory whose last use is known to have executed becomes everybody's.
+void DeviceMemory::Sweep() {
+  for (StreamIndex s = 1; s <= streams_.count(); ++s) space_->Pass(s, streams_.Passed(s));
+}
+
+void DeviceMemory::ReleaseView(const Block& block, Fence freed) noexcept {
+  ViewTable::View& view = (*views_)[block.view];
+  --view.live_blocks;
+  view.last_free = freed;
+  ForEachRun({.kind = Found::Kind::kView, .view = block.view}, block.granules,
+             [&](Run run) { space_->Release(run, MemoryFence(freed)); });
+}
+
+}  // namespace stalloc::runtime

@@ -1,0 +1,194 @@
+// The part of DeviceMemory that gives memory back: views that nothing lives in, and idle pages. No driver call is made
+// under the lock.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/device/capture.h"
+#include "runtime/device/device_memory.h"
+
+namespace stalloc::runtime {
+
+namespace {
+
+// Aliases kept for views that nothing lives in: beyond this many pages the least recently used are unmapped.
+constexpr std::uint64_t kMaxViewPages = std::uint64_t{1} << 18;
+
+// Pages [first, last).
+struct PageRun {
+  PageNumber first, last;
+};
+
+// The parts of `room` without pages of which stays(page) is true.
+template <typename Stays>
+void AppendWithout(PageRun room, Stays stays, std::vector<PageRun>* parts) {
+  PageNumber begin = room.first;
+  for (PageNumber page = room.first; page <= room.last; ++page) {
+    if (page < room.last && !stays(page)) continue;
+    if (begin < page) parts->push_back({begin, page});
+    begin = page + 1;
+  }
+}
+
+}  // namespace
+
+void DeviceMemory::EvictViews() {
+  {
+    std::lock_guard lock(mutex_);
+    if (views_->mapped_pages() <= kMaxViewPages) return;
+  }
+  // Work that was queued before a view's last block was freed may still use its addresses.
+  if (!SynchroniseAll()) return;
+  std::vector<std::pair<std::size_t, std::size_t>> unmapped;  // offset, pages
+  {
+    std::lock_guard lock(mutex_);
+    while (views_->mapped_pages() > kMaxViewPages / 2) {
+      const ViewIndex view = views_->LeastRecentlyUsed();
+      if (view == kNoView) break;
+      unmapped.emplace_back((*views_)[view].offset_bytes, (*views_)[view].pages.size());
+      DropView(view);
+    }
+  }
+  for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
+  std::lock_guard lock(mutex_);
+  for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset);
+}
+
+std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, Spare::kNothing); }
+
+// Pages that were claimed to be given back, and the views that mapped them.
+struct DeviceMemory::IdlePages {
+  struct View {
+    std::size_t offset_bytes;
+    std::vector<PageNumber> pages;
+    Granule head;
+  };
+  std::vector<PageRun> runs;
+  std::vector<View> views;
+  // With a single stream no fences are kept: its work must be known to have executed.
+  std::optional<NamedStream> sole;
+};
+
+// Under the lock. From the top down, so that what is kept is dense.
+DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare spare) {
+  IdlePages claimed;
+  std::uint64_t idle = counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
+  if (idle <= keep_bytes) return claimed;
+  // A view that something lives in, or is about to, cannot go, nor can the pages behind the rest of it.
+  std::vector<bool> behind_views(pages_.page_limit());
+  for (const ViewIndex view : views_->Mapping(0, pages_.page_limit()))
+    if ((*views_)[view].live_blocks != 0 || (*views_)[view].changing)
+      for (const PageNumber page : (*views_)[view].pages) behind_views[page] = true;
+  const auto stays = [&](PageNumber page) {
+    return behind_views[page] || (spare == Spare::kPlanned && plans_->Touches(page));
+  };
+  std::vector<PageRun> rooms;
+  space_->VisitRuns(
+      [&](Run, Fence fence) { return search_->Usable(kNoStream, fence, MemorySearch::Waits::kNo); },
+      [&](Run run) {
+        AppendWithout({(run.begin + kPageGranules - 1) / kPageGranules, run.end / kPageGranules}, stays, &rooms);
+      });
+  for (auto room = rooms.rbegin(); room != rooms.rend() && idle >= keep_bytes + kPageBytes; ++room) {
+    const std::uint64_t most = std::min<std::uint64_t>(room->last - room->first, (idle - keep_bytes) / kPageBytes);
+    const PageRun run = {room->last - static_cast<PageNumber>(most), room->last};
+    idle -= most * kPageBytes;
+    for (const ViewIndex view : views_->Mapping(run.first, run.last - run.first)) {
+      claimed.views.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages, (*views_)[view].head});
+      DropView(view);
+    }
+    space_->Claim({run.first * kPageGranules, run.last * kPageGranules});
+    claimed.runs.push_back(run);
+  }
+  if (!claimed.runs.empty()) ++giving_back_;
+  if (!multi_stream_ && first_stream_ != kNoStream && !streams_.Executed(streams_.Here(first_stream_)))
+    claimed.sole = NameOf(first_stream_);
+  return claimed;
+}
+
+// Under the lock.
+void DeviceMemory::DropView(ViewIndex view) {
+  plans_->Forget(view);
+  views_->Drop(view);
+}
+
+// Without the lock. Has all work executed that may use these pages?
+bool DeviceMemory::AreExecuted(const IdlePages& idle, Spare spare) {
+  const bool wait = spare == Spare::kPlanned;
+  const auto is_idle = [&](const NamedStream& stream) {
+    const StreamScope scope(driver_, stream);
+    return scope.names() && !Captures(driver_, stream.handle) && driver_.cuStreamQuery(stream.handle) == CUDA_SUCCESS;
+  };
+  const bool executed = !idle.sole || (!wait && is_idle(*idle.sole));
+  // Pending work may still use the views that were dropped, through blocks freed earlier: wait rather than unmap under
+  // it.
+  return !idle.views.empty() || (wait && !executed) ? SynchroniseAll() : executed;
+}
+
+std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) {
+  RelaxedCapture relaxed(driver_);
+  FinishDeferred();
+  RecordMarkers();
+  IdlePages idle;
+  {
+    std::lock_guard lock(mutex_);
+    Sweep();
+    idle = ClaimIdle(keep_bytes, spare);
+  }
+  if (idle.runs.empty()) return 0;
+  const bool executed = AreExecuted(idle, spare);
+  std::uint64_t given_back = 0;
+  if (executed) {
+    for (const IdlePages::View& view : idle.views) pages_.UnmapView(view.offset_bytes, view.pages.size());
+    for (const PageRun& run : idle.runs) {
+      pages_.Shrink(run.first, run.last - run.first);
+      given_back += std::uint64_t{run.last - run.first} * kPageBytes;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  --giving_back_;
+  for (IdlePages::View& view : idle.views) {
+    if (executed) {
+      views_->ReturnAddresses(view.offset_bytes);
+    } else {
+      views_->Add(view.offset_bytes, std::move(view.pages), view.head);
+    }
+  }
+  for (const PageRun& run : idle.runs)
+    space_->Release({run.first * kPageGranules, run.last * kPageGranules}, executed ? Fence{kAbsent, 0} : Fence{});
+  counters_.reserved_bytes -= given_back;
+  return given_back;
+}
+
+std::uint64_t DeviceMemory::ReleaseIdle() {
+  SynchroniseAll();
+  return Trim(0);
+}
+
+std::uint64_t DeviceMemory::ReleaseUnplanned() {
+  {
+    std::lock_guard lock(mutex_);
+    if (plans_->AnySettling()) return 0;
+  }
+  return GiveBackIdle(0, Spare::kPlanned);
+}
+
+std::optional<MemoryPressure> DeviceMemory::TakePressure() {
+  RelaxedCapture relaxed(driver_);
+  std::size_t free_bytes = 0;
+  std::size_t device_bytes = 0;
+  if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return std::nullopt;
+  const std::uint64_t refused_bytes = refused_bytes_.exchange(0, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  return MemoryPressure{counters_.reserved_bytes, free_bytes, device_bytes, policy_.limit_bytes, refused_bytes};
+}
+
+void DeviceMemory::NoteRefused(std::uint64_t bytes) noexcept {
+  std::uint64_t known = refused_bytes_.load(std::memory_order_relaxed);
+  while (known < bytes && !refused_bytes_.compare_exchange_weak(known, bytes, std::memory_order_relaxed)) {
+  }
+  std::lock_guard lock(mutex_);
+  budget_.MemoryIsShort();
+}
+
+}  // namespace stalloc::runtime

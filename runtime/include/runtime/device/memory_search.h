@@ -1,0 +1,95 @@
+// MemorySearch: where can a request lie? The online policy, apart from what carries it out.
+//
+// Looks, never takes: it reads the free space, the kept views and the order between streams, and answers with a place
+// to claim. Called under the device's lock; may allocate scratch memory only in Stitch and Grow, which precede driver
+// calls that cost far more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/order/stream_table.h"
+#include "runtime/pages/free_space.h"
+#include "runtime/pages/view_table.h"
+
+namespace stalloc::runtime {
+
+struct Found {
+  enum class Kind : std::uint8_t { kNothing, kRun, kView, kPages, kExchange };
+  Kind kind = Kind::kNothing;
+  Run run{};                        // kRun: granules to claim in the base range
+  ViewIndex view = kNoView;         // kView: its first pages
+  std::vector<PageNumber> pages{};  // kPages: to be mapped as a new view; kExchange: the view's pages from now on
+  Granule head = 0;                 // kPages: where in its first page the block begins
+  std::vector<std::uint32_t> exchanged{};  // kExchange: the positions at which `pages` differs from the view
+  PageNumber new_pages = 0;                // how many of the pages do not exist yet
+
+  explicit operator bool() const { return kind != Kind::kNothing; }
+};
+
+class MemorySearch {
+ public:
+  // May the request wait for other streams' work before it uses the memory?
+  enum class Waits : bool { kNo = false, kYes = true };
+
+  MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
+      : space_(space), views_(views), streams_(streams) {}
+
+  // Existing memory, contiguous in the base range, best fit; not below granule `from`.
+  std::optional<Run> ContiguousRun(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
+  Found Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
+
+  // A kept view whose first pages are all free, from where its blocks begin.
+  Found KeptView(Granule granules, StreamIndex stream, Waits waits) const;
+
+  // Pages from all over the base range for a new view: wholly free ones out of the largest rooms first, then at most
+  // `max_new_pages` that do not exist yet, at or behind granule `from`. Only for requests of more than one page.
+  Found Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
+
+  // Like Stitch, but begins or ends on pages that are free in part: a page less, or two. Only where a page more would
+  // have to be held otherwise: a view that begins within a page serves few others.
+  Found StitchParts(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
+
+  // A kept view most of whose pages are free, the others to be exchanged for free ones: for requests that differ a
+  // little from iteration to iteration, a few mappings instead of all. One that is shorter by a few pages is
+  // lengthened. Only views whose last block's work is known to have executed, for their addresses are unmapped. At most
+  // `max_new_pages` of the pages do not exist yet, at or behind granule `from`.
+  Found Exchange(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
+
+  // Contiguous room with the fewest new pages, next to free memory where that helps; not below granule `from`.
+  Found Grow(Granule granules, StreamIndex stream, Granule from) const;
+
+  // True if a request on `stream` may use memory under `fence`.
+  bool Usable(StreamIndex stream, Fence fence, Waits waits) const {
+    if (fence.stream == kAbsent) return false;
+    return waits == Waits::kYes || streams_.Behind(stream, fence);
+  }
+
+  // Pages of which a part is free that reaches their start or their end.
+  struct PartPages {
+    struct Part {
+      PageNumber page;
+      Granule granules;
+    };
+    std::vector<Part> starts;
+    std::vector<Part> ends;
+  };
+
+  // Whole free pages that a request may use, out of the largest rooms first: best fit takes the smallest ones for the
+  // requests that come in between, so that what the largest were stitched to is still free when it is wanted again.
+  // Sorted by falling room size, then address; `absent` receives pages that do not exist and lie at
+  // or behind granule `absent_from`, by address; `parts` pages there that are free in part.
+  std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most, Granule absent_from,
+                                    std::vector<PageNumber>* absent, PartPages* parts = nullptr) const;
+
+  // True if every granule of `run` is free, exists, and is usable.
+  bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
+
+ private:
+  const FreeSpace& space_;
+  ViewTable& views_;
+  const StreamTable& streams_;
+};
+
+}  // namespace stalloc::runtime

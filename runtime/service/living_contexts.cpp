@@ -1,0 +1,83 @@
+// Of a green context it is known which primary context's memory it uses. CUDA says so of a stream only, and there since
+// 13.0.
+#include "service/living_contexts.h"
+
+#include <exception>
+#include <mutex>
+
+#include "runtime/service/service.h"
+#include "service/served_process.h"
+
+namespace stalloc::runtime {
+
+constinit std::atomic<bool> g_several_contexts{false};
+
+namespace {
+
+struct Living {
+  CUcontext context;
+  CUcontext memory_of;  // itself, or of a green context the primary
+  CUdevice device;      // not of green ones
+};
+
+struct Contexts {
+  std::mutex mutex;
+  std::vector<Living> living;
+};
+Contexts& All() {
+  static Contexts& all = *new Contexts;
+  return all;
+}
+
+void Add(const Living& made) noexcept {
+  try {
+    const std::lock_guard lock(All().mutex);
+    for (const Living& known : All().living)
+      if (known.context == made.context) return;
+    All().living.push_back(made);
+    if (All().living.size() > 1) g_several_contexts.store(true);
+  } catch (const std::exception&) {  // it is known from its first request on
+    g_several_contexts.store(true);
+  }
+}
+
+}  // namespace
+
+CUcontext MemoryContextOf(CUcontext context) noexcept {
+  const std::lock_guard lock(All().mutex);
+  for (const Living& known : All().living)
+    if (known.context == context) return known.memory_of;
+  return context;
+}
+
+std::vector<CUcontext> LivingContexts(CUdevice device) {
+  std::vector<CUcontext> contexts;
+  const std::lock_guard lock(All().mutex);
+  for (const Living& known : All().living)
+    if (known.device == device && known.memory_of == known.context) contexts.push_back(known.context);
+  return contexts;
+}
+
+void ForgetLivingContext(CUcontext context) noexcept {
+  const std::lock_guard lock(All().mutex);
+  std::erase_if(All().living, [&](const Living& known) { return known.context == context; });
+}
+
+void NoteContextMade(CUcontext context, CUdevice device) noexcept {
+  if (context == nullptr) return;
+  Add({context, context, device});
+  DeviceService* service = OnDevice(Serving(), device);
+  if (service == nullptr) return;
+  try {
+    service->memory().NoteContext(context, context);
+  } catch (const std::exception&) {  // as above
+  }
+}
+
+void NoteGreenContext(CUcontext context, CUcontext primary) noexcept {
+  if (context == nullptr || primary == nullptr) return;
+  g_several_contexts.store(true);
+  Add({context, primary, -1});
+}
+
+}  // namespace stalloc::runtime
