@@ -75,6 +75,16 @@ CUcontext FromGreen(CUgreenCtx green) noexcept {
   return STALLOC_CALL_DRIVER(cuCtxFromGreenCtx, &context, green) == CUDA_SUCCESS ? context : nullptr;
 }
 
+// The driver refuses to destroy a primary context, and then nothing of it ends.
+template <typename Destroy>
+CUresult DestroyContext(CUcontext context, Destroy destroy) noexcept {
+  const int device = context != nullptr && ServingAlready() ? runtime::DeviceOfContext(context) : -1;
+  if (device < 0 || PrimaryContext(device) != context) return EndContext(context, destroy);
+  const CUresult result = destroy();
+  if (result == CUDA_SUCCESS) EndContext(context, [] { return CUDA_SUCCESS; });
+  return result;
+}
+
 template <typename Reset>
 CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
   const CUresult result = EndContext(Enabled() ? PrimaryContext(device) : nullptr, reset);
@@ -122,11 +132,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 }
 
 CUresult cuCtxDestroy(CUcontext context) {
-  return EndContext(context, [&] { return Forward<Entry::k_cuCtxDestroy>(context); });
+  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy>(context); });
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
-  return EndContext(context, [&] { return Forward<Entry::k_cuCtxDestroy_v2>(context); });
+  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy_v2>(context); });
 }
 
 // A green context uses the memory of its device's primary context and retains that: it may be the last to do so. It may
@@ -144,8 +154,10 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green) {
   const int device = context != nullptr ? stalloc::runtime::DeviceOfContext(context) : -1;
   if (context != nullptr)
     stalloc::runtime::NoteGreenContextDestroyed(context, device < 0 ? nullptr : PrimaryContext(device));
-  if (device < 0) return Forward<Entry::k_cuGreenCtxDestroy>(green);
-  return ReleasePrimary(device, [&] { return Forward<Entry::k_cuGreenCtxDestroy>(green); });
+  if (device >= 0) return ReleasePrimary(device, [&] { return Forward<Entry::k_cuGreenCtxDestroy>(green); });
+  const CUresult result = Forward<Entry::k_cuGreenCtxDestroy>(green);
+  NoteContextChange();  // it may have been the last to retain its device's primary context
+  return result;
 }
 
 // Another context that becomes current is seen by the requests themselves; that none is, by those that need to ask.

@@ -138,18 +138,18 @@ std::optional<StreamTable::Marker> DeviceMemory::RecordBehind(Fence fence) {
     if (streams_.Retired(fence.stream)) return std::nullopt;
     named = NameOf(fence.stream);
     marker.context = streams_.ContextOf(fence.stream);
+    marker.life = contexts_.LifeOf(marker.context);
     marker.stream = fence.stream;
     marker.position = streams_.Here(fence.stream).position;
   }
   const StreamScope scope(driver_, named);
   if (!scope.names()) return std::nullopt;
-  const Event event = NewEvent(marker.context);
+  const Event event = NewEvent(marker.context, marker.life);
   if (event.event == nullptr) return std::nullopt;
   const CUresult result = driver_.cuEventRecord(event.event, named.handle);
   std::lock_guard lock(mutex_);
   if (result != CUDA_SUCCESS) return PutBack(event), std::nullopt;
   marker.event = event.event;
-  marker.life = event.life;
   PutBack(marker);
   return marker;
 }

@@ -29,20 +29,19 @@ NamedStream DeviceMemory::NameOf(StreamIndex stream) const {
   return named;
 }
 
-// An event of `context`, which is current. Its `event` is null where there is none to be had.
-DeviceMemory::Event DeviceMemory::NewEvent(CUcontext context) {
-  UsedContexts::Life life = UsedContexts::kNoLife;
+// An event of `context`, which is current, in the life that it had when it was chosen: it may have ended meanwhile. The
+// result's `event` is null where there is none to be had.
+DeviceMemory::Event DeviceMemory::NewEvent(CUcontext context, UsedContexts::Life life) {
   {
     std::lock_guard lock(mutex_);
     const auto idle = std::find_if(idle_events_.rbegin(), idle_events_.rend(),
-                                   [&](const Event& event) { return event.context == context; });
+                                   [&](const Event& event) { return event.context == context && event.life == life; });
     if (idle != idle_events_.rend()) {
       const Event event = *idle;
       *idle = idle_events_.back();
       idle_events_.pop_back();
       return event;
     }
-    life = contexts_.LifeOf(context);
   }
   Event made{nullptr, context, life};
   if (driver_.cuEventCreate(&made.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) made.event = nullptr;
@@ -61,11 +60,13 @@ void DeviceMemory::PutBack(const StreamTable::Marker& marker) {
 void DeviceMemory::RecordMarker(StreamIndex stream) {
   NamedStream named;
   CUcontext context = nullptr;
+  UsedContexts::Life life = UsedContexts::kNoLife;
   Fence here;
   {
     std::lock_guard lock(mutex_);
     named = NameOf(stream);
     context = streams_.ContextOf(stream);
+    life = contexts_.LifeOf(context);
     here = streams_.Here(stream);
   }
   const StreamScope scope(driver_, named);
@@ -75,7 +76,7 @@ void DeviceMemory::RecordMarker(StreamIndex stream) {
     streams_.Pass(here.stream, here.position);
     return;
   }
-  const Event event = NewEvent(context);
+  const Event event = NewEvent(context, life);
   if (event.event == nullptr) return;
   const CUresult result = driver_.cuEventRecord(event.event, named.handle);
   std::lock_guard lock(mutex_);

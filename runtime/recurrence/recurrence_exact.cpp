@@ -45,7 +45,7 @@ bool TakesTurns(std::span<const Request> requests, std::size_t i, std::size_t le
   if (before.end == kOpen) return false;
   const std::int64_t lifetime = before.end - before.begin;
   const std::int64_t period = requests[i + length].begin - request.begin;
-  const std::int64_t age = std::min(request.end, requests.back().begin) - request.begin;
+  const std::int64_t age = (request.end != kOpen ? request.end : requests.back().begin) - request.begin;
   return lifetime < 2 * period && (request.end != kOpen ? age == lifetime : age <= lifetime);
 }
 

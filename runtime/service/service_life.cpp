@@ -93,7 +93,7 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
     if (!settings.stats.empty())
       if (const auto obstacle = FindStatisticsObstacle(settings.stats.Expand()))
         LogError("the statistics will not be written: " + obstacle->Text());
-    if (settings.planning) LoadUnwinder();
+    if (settings.planning || !settings.trace.empty()) LoadUnwinder();
     auto* process = new Process(driver, WithNeeds(settings));
     if (!settings.trace.empty()) process->traced = process->recorder.Start(settings.trace.Expand());
     ListenForSignal(*process);
@@ -104,7 +104,10 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
     });
     return true;
   } catch (const std::exception& e) {
-    LogError(std::string("not serving: ") + e.what());
+    try {
+      LogError(std::string("not serving: ") + e.what());
+    } catch (const std::exception&) {  // the host has no memory for the line
+    }
     return false;
   }
 }

@@ -197,7 +197,10 @@ void NoteContextEnded(const EndingContext& ending, CUresult result) noexcept {
   Process* process = Serving();
   if (process == nullptr || ending.service == nullptr) return;
   DeviceService& service = *ending.service;
-  if (ending.number == 0) return service.memory().Abandon();
+  if (ending.number == 0) {
+    const RelaxedCapture relaxed(process->driver);
+    return service.memory().Abandon();
+  }
   if (result == CUDA_SUCCESS) return ConcludeEnd(*process, service, ending.number);
   service.memory().ContextStays(ending.number);
   NameByContext(*process, service.device(), ending.number, ending.context);

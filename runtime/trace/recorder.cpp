@@ -134,7 +134,10 @@ void Recorder::State::WriteBlock() {
 void Recorder::State::Fail(const std::string& reason) {
   failed = true;
   recording.store(false, std::memory_order_relaxed);
-  LogError("the trace ends here: " + reason);
+  try {
+    LogError("the trace ends here: " + reason);
+  } catch (const std::exception&) {  // the host has no memory for the line
+  }
 }
 
 void Recorder::State::Run() noexcept {

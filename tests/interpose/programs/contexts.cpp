@@ -56,6 +56,25 @@ void CurrentContextDestroyed() {
   CHECK(cuCtxPopCurrent(&popped) == CUDA_SUCCESS);
 }
 
+// The driver refuses to destroy a primary context as it does others, and nothing in it ends: where it is the only one,
+// and beside another.
+void PrimaryIsNotDestroyed() {
+  CUcontext primary = nullptr;
+  CHECK(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS);
+  for (const bool beside : {false, true}) {
+    CUcontext made = beside ? MakeContext() : nullptr;
+    CHECK(cuCtxSetCurrent(primary) == CUDA_SUCCESS);
+    const CUdeviceptr block = Allocate(), pooled = Allocate(true);
+    CHECK(cuCtxDestroy(primary) != CUDA_SUCCESS);
+    const CUdeviceptr next = Allocate();
+    CHECK(next != block && Usable(block) && Usable(pooled) && Usable(next));
+    CHECK(cuMemFree(block) == CUDA_SUCCESS && cuMemFree(pooled) == CUDA_SUCCESS && cuMemFree(next) == CUDA_SUCCESS);
+    CHECK(cuCtxSetCurrent(nullptr) == CUDA_SUCCESS);
+    if (beside) CHECK(cuCtxDestroy(made) == CUDA_SUCCESS);
+  }
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+}
+
 void Reset() {
   CUcontext context = nullptr;
   CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS && cuCtxSetCurrent(context) == CUDA_SUCCESS);
@@ -222,6 +241,7 @@ int main(int count, char** arguments) {
   ManyContexts();
   FreesWithoutContext();
   OneOfTwoDestroyed();
+  PrimaryIsNotDestroyed();
   Reset();
   GreenContexts();
   CHECK(simcudaCorruptions() == 0);

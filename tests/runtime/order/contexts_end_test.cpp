@@ -84,6 +84,66 @@ TEST_F(DeviceContexts, OneThatEndsIsWaitedForAsLongAsItLives) {
   }
 }
 
+// A thread is about to record a marker in a context's stream, and has asked whether that is idle, when the context begins
+// to end.
+TEST_F(DeviceContexts, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
+  static std::function<void(CUstream)> meanwhile;
+  static std::multiset<CUevent> asked, recorded;
+  static DriverApi driver;
+  driver = driver_;
+  driver_.cuEventQuery = [](CUevent event) {
+    asked.insert(event);
+    return driver.cuEventQuery(event);
+  };
+  driver_.cuEventRecord = [](CUevent event, CUstream stream) {
+    recorded.insert(event);
+    return driver.cuEventRecord(event, stream);
+  };
+  driver_.cuStreamQuery = [](CUstream stream) {
+    const CUresult result = driver.cuStreamQuery(stream);
+    if (meanwhile) std::exchange(meanwhile, nullptr)(stream);
+    return result;
+  };
+  Enter(primary_);
+  const CUstream other = NewStream();
+  UseAll({other, primary_});
+  UseAll({nullptr, primary_});
+  Synchronise(primary_);
+  memory_->Trim(0);
+  const CUcontext passing = Make();
+  Enter(passing);
+  const CUstream stream = NewStream();
+  UseAll({stream, passing});
+  DeviceMemory::Ending ending = 0;
+  meanwhile = [&](CUstream) { ending = memory_->ForgetContext(passing, false); };
+  memory_->Trim(0);
+  ASSERT_NE(ending, 0u) << "nobody asked";
+  EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
+  memory_->ContextHasEnded(ending);
+  const CUcontext next = Make();
+  EXPECT_EQ(next, passing) << "the test needs a handle that comes back";
+  std::set<CUevent> own;
+  for (int i = 0; i < 8; ++i) {
+    CUevent event = nullptr;
+    EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    own.insert(event);
+  }
+  asked.clear();
+  recorded.clear();
+  memory_->NoteContext(next, next);
+  for (int round = 0; round < 4; ++round) {
+    Enter(next);
+    UseAll({nullptr, next});
+    Enter(primary_);
+    UseAll({other, primary_});
+    memory_->Trim(0);
+  }
+  for (const CUevent event : own) {
+    EXPECT_EQ(asked.count(event), 0u);
+    EXPECT_EQ(recorded.count(event), 0u);
+  }
+}
+
 TEST_F(DeviceContexts, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
   static std::function<void(CUevent)> meanwhile;
   static std::multiset<CUevent> asked, recorded;

@@ -37,7 +37,6 @@ TEST_F(DeviceContexts, AStreamIsAskedInItsOwnContext) {
 }
 
 // What one context's default stream has done says nothing of the other's: not that it is idle, and not to a trim.
-
 TEST_F(DeviceContexts, OneThatIsIdleDoesNotSpeakForTheOther) {
   Enter(made_);
   UseAll({nullptr, made_});
@@ -63,7 +62,6 @@ TEST_F(DeviceContexts, AllOfThemAreWaitedFor) {
 }
 
 // But a block that is one context's own is waited for there alone.
-
 TEST_F(DeviceContexts, ABlocksOwnIsWaitedForAlone) {
   for (const CUcontext current : {primary_, made_}) {
     EXPECT_EQ(PendingAfterFree(kPrimary, {made_}, current), 1u);
@@ -78,8 +76,14 @@ TEST_F(DeviceContexts, ABlocksOwnIsWaitedForAlone) {
   EXPECT_EQ(PendingAfterFree(kMade, {primary_, made_}, primary_), 0u) << "not known: everywhere";
 }
 
-// What is allocated in a green context is the primary one's, also when the green one has ended.
+// A context that the driver does not destroy is as it was.
+TEST_F(DeviceContexts, OneThatStaysKeepsItsBlocks) {
+  EXPECT_EQ(PendingAfterFree(kMade, {primary_}, made_), 1u);
+  memory_->ContextStays(memory_->ForgetContext(made_, false));
+  EXPECT_EQ(PendingAfterFree(kMade, {primary_}, made_), 1u);
+}
 
+// What is allocated in a green context is the primary one's, also when the green one has ended.
 TEST_F(DeviceContexts, AGreenOnesBlocksAreThePrimarys) {
   CUgreenCtx green = nullptr;
   CUcontext in_green = nullptr;
@@ -95,20 +99,7 @@ TEST_F(DeviceContexts, AGreenOnesBlocksAreThePrimarys) {
   EXPECT_EQ(PendingAfterFree(kGreen, {made_}, primary_), 1u);
 }
 
-// An event is of one context, and neither it nor a position in a stream's order outlives that; the handles come back.
-
-// It could not be waited for: what was freed in its order is nobody's before the driver has destroyed it.
-
-// Where it can be waited for, everything is had before the driver has destroyed it; where the driver refuses to, too.
-
-// A thread has taken a marker out, to ask for its event, when the context ends; and its handle and the event's come
-
-// back for others, the program's own.
-
-// The one stream of a program whose context ends: the next one's is the one from then on.
-
 // A green context's streams can be named where it is current alone; the primary one is waited in for it.
-
 TEST_F(DeviceContexts, GreenOnesAreNotEntered) {
   CUgreenCtx green = nullptr;
   CUcontext in_green = nullptr;
@@ -128,7 +119,6 @@ TEST_F(DeviceContexts, GreenOnesAreNotEntered) {
 }
 
 // As many threads as a program likes, one after the other, each with its own default stream.
-
 TEST_F(DeviceContexts, ThreadsThatEndLeaveRoomForOthers) {
   for (std::size_t i = 0; i < 3 * kMaxStreams; ++i) {
     std::thread([&] {
@@ -158,7 +148,6 @@ TEST(ThreadIdentity, IsNeverAnothers) {
 }
 
 // A thread's later destructors may still ask: that is another thread then, and it too ends.
-
 TEST(ThreadIdentity, SurvivesTheThreadsLastDestructors) {
   const std::uint64_t here = ThisThread().number;  // what it needs is there: destructors of later keys run later
   static ThreadIdentity late;

@@ -128,6 +128,15 @@ TEST(FinderLifetimes, BlocksThatTakeTurnsPersist) {
     EXPECT_EQ(script.truths[pattern->last_block].name, script.truths[pattern->first_block].name);
     for (const PatternRequest& request : pattern->requests)
       EXPECT_EQ(request.persists, request.size_bytes == Training::kOutputBytes);
+    // Wherever in the last step one looks.
+    const std::size_t step = pattern->requests.size();
+    for (std::size_t less = 1; less < step; ++less) {
+      IterationFinder early;
+      early.Observe(std::span(script.observations).first(script.observations.size() - less));
+      const std::optional<Pattern> same = early.Find();
+      ASSERT_TRUE(same) << less << " observations before the end";
+      EXPECT_EQ(same->requests.size(), step);
+    }
   }
 }
 

@@ -319,7 +319,7 @@ class DeviceMemory {
     CUcontext context = nullptr;  // it can be recorded on streams of this one alone, and ends with it:
     UsedContexts::Life life = UsedContexts::kNoLife;
   };
-  Event NewEvent(CUcontext context);
+  Event NewEvent(CUcontext context, UsedContexts::Life life);
   void PutBack(const Event& event);
   void PutBack(const StreamTable::Marker& marker);
   NamedStream NameOf(StreamIndex stream) const;

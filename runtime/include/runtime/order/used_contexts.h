@@ -26,7 +26,7 @@ class UsedContexts {
   // `waits_in`: waiting in it waits for the context's work. The context itself, or of a green one its primary: a green
   // context can be current to one thread alone. May be told again, with a number. May throw std::bad_alloc.
   void Add(CUcontext context, CUcontext waits_in, Owner owner) {
-    if (owner != kNoOwner) owners_.push_back({owner, waits_in});
+    if (owner != kNoOwner) owners_.push_back({owner, waits_in, Ending{0}});
     if (!Has(context)) used_.push_back({context, waits_in, ++last_life_, Ending{0}});
     Count();
   }
@@ -35,7 +35,8 @@ class UsedContexts {
   // waited for in its primary, to which what is left of its memory belongs.
   using Ending = std::uint64_t;
   void End(CUcontext context, Ending ending) noexcept {
-    std::erase_if(owners_, [&](const Owned& owned) { return owned.waits_in == context; });
+    for (Owned& owned : owners_)
+      if (owned.waits_in == context && owned.ending == Ending{0}) owned.ending = ending;
     if (Used* used = Find(context)) {
       const bool is_green = used->waits_in != context;
       if (!is_green) {
@@ -50,12 +51,16 @@ class UsedContexts {
   }
   void Remove(Ending ending) noexcept {
     std::erase_if(used_, [&](const Used& used) { return used.ending == ending; });
+    std::erase_if(owners_, [&](const Owned& owned) { return owned.ending == ending; });
     Count();
   }
   // The driver has not destroyed it.
   void Stays(Ending ending) noexcept {
     for (Used& used : used_)
       if (used.ending == ending) used.ending = Ending{0};
+    for (Owned& owned : owners_)
+      if (owned.ending == ending) owned.ending = Ending{0};
+    Count();
   }
 
   // False: whichever is current is the one, and a stream's handle says it all.
@@ -76,7 +81,8 @@ class UsedContexts {
   // one context alone.
   CUcontext ToWaitInFor(Owner owner) const noexcept {
     if (!several_) return nullptr;
-    const auto known = std::ranges::find(owners_, owner, &Owned::owner);
+    const auto known = std::ranges::find_if(
+        owners_, [&](const Owned& owned) { return owned.owner == owner && owned.ending == Ending{0}; });
     return known == owners_.end() ? nullptr : known->waits_in;
   }
 
@@ -99,6 +105,7 @@ class UsedContexts {
   struct Owned {
     Owner owner;
     CUcontext waits_in;
+    Ending ending;  // 0: it is not
   };
   const Used* Find(CUcontext context) const noexcept {
     const auto found = std::ranges::find_if(

@@ -26,7 +26,7 @@ class ViewTable {
   struct View {
     std::size_t offset_bytes = 0;  // in the view range
     std::vector<PageNumber> pages{};
-    std::size_t room_pages = 0;  // as many as there are addresses for
+    std::size_t room_pages = 0;  // as many as there are addresses for (a copy of what is known of its offset)
     Granule head = 0;            // where in the first page its blocks begin
     std::uint32_t witness = 0;   // the page that was busy when the view was last refused: looked at first
     std::uint32_t live_blocks = 0;
@@ -39,8 +39,8 @@ class ViewTable {
 
   explicit ViewTable(std::size_t range_bytes) : range_bytes_(range_bytes) {}
 
-  // Addresses for a view of `page_count` pages, and for at least an eighth more behind it; nothing when the range is
-  // used up.
+  // Addresses for a view of `page_count` pages, and of eight pages or more for an eighth more behind it; nothing when
+  // the range is used up.
   std::optional<std::size_t> TakeAddresses(std::size_t page_count);
   void ReturnAddresses(std::size_t offset_bytes);
 
