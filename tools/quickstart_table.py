@@ -31,7 +31,7 @@ def main():
         print()
         print("  Simulated: the first line is a model of cudaMallocAsync's pool, the others are stalloc as it is.")
     print()
-    print("What stalloc said at the end of the second run:")
+    print("What stalloc said at the end of the run that started with the plan:")
     print("  " + summary_line(folder / "again.log"))
     return any(result["checksums"] != reference["checksums"] for result in results.values())
 

@@ -204,7 +204,7 @@ void AddPlanVerb(CLI::App& app, int* exit_code) {
   const auto options = std::make_shared<PlanOptions>();
   verb->add_option("FILE", options->input,
                    "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed) or "
-                   "id,lower,upper,size; gzip too")
+                   "id,lower,upper,size; a CSV may be gzipped")
       ->required()
       ->type_name("");
   verb->add_option("--step", options->step, "The training step to plan (default: the last whole one)")->type_name("K");

@@ -89,9 +89,9 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
   CLI::App* verb =
       app.add_subcommand("replay", "Run a trace's requests through stalloc and models of other allocators");
   const auto options = std::make_shared<ReplayOptions>();
-  verb->add_option(
-          "FILE", options->input,
-          "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed); gzip too")
+  verb->add_option("FILE", options->input,
+                   "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed), which "
+                   "may be gzipped")
       ->required()
       ->type_name("");
   verb->add_option("--allocator", options->allocators, "One or more of: " + CLI::detail::join(AllAllocators(), ", "))

@@ -44,8 +44,9 @@ std::string BadValue(std::string_view name, std::string_view value, const std::s
                      const std::string& default_value) {
   std::string text(name);
   text.append("=").append(value).append(" is ignored: it must be ").append(form);
-  if (!default_value.empty()) text.append("; the default, ").append(default_value).append(", holds");
-  return text;
+  if (form.starts_with("SIZE")) text.append(" (a size is bytes, or KiB, MiB, GiB or TiB: 20GiB)");
+  if (default_value.empty()) return text.append("; it is as if it were not set");
+  return text.append("; the default, ").append(default_value).append(", holds");
 }
 
 enum class Outcome { kUnknownName, kBadValue, kSet };
