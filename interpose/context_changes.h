@@ -15,4 +15,11 @@ inline constinit std::atomic<std::uint32_t> context_changes{0};
 
 inline void NoteContextChange() noexcept { context_changes.fetch_add(1, std::memory_order_acq_rel); }
 
+// The result of a call that may have been such a thing.
+template <typename Result>
+Result Changed(Result result) noexcept {
+  NoteContextChange();
+  return result;
+}
+
 }  // namespace stalloc::interpose

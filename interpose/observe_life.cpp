@@ -20,8 +20,7 @@ CUresult EndContext(CUcontext context, Destroy destroy) noexcept {
   NoteContextChange();
   const bool told = context != nullptr && Enabled();
   const runtime::EndingContext ending = told ? runtime::NoteContextEnds(context) : runtime::EndingContext{};
-  const CUresult result = destroy();
-  NoteContextChange();
+  const CUresult result = Changed(destroy());
   if (told) runtime::NoteContextEnded(ending, result);
   return result;
 }
@@ -60,8 +59,7 @@ CUresult Made(CUresult result, const CUcontext* context, CUdevice device) noexce
 template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) noexcept {
   const CUcontext context = Enabled() ? PrimaryContext(device) : nullptr;
-  const CUresult result = release();
-  NoteContextChange();
+  const CUresult result = Changed(release());
   if (context != nullptr && result == CUDA_SUCCESS && !PrimaryIsActive(device)) {
     EndContext(context, [] { return CUDA_SUCCESS; });  // it has ended
     primary_contexts_ended.fetch_add(1, std::memory_order_release);
@@ -125,8 +123,7 @@ CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsig
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  const CUresult result = Forward<Entry::k_cuDevicePrimaryCtxRetain>(context, device);
-  NoteContextChange();
+  const CUresult result = Changed(Forward<Entry::k_cuDevicePrimaryCtxRetain>(context, device));
   if (result == CUDA_SUCCESS && Enabled()) stalloc::runtime::NoteContextMade(*context, device);
   return result;
 }
@@ -142,8 +139,7 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
 // A green context uses the memory of its device's primary context and retains that: it may be the last to do so. It may
 // be made before anything is served.
 CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
-  const CUresult result = Forward<Entry::k_cuGreenCtxCreate>(green, resources, device, flags);
-  NoteContextChange();
+  const CUresult result = Changed(Forward<Entry::k_cuGreenCtxCreate>(green, resources, device, flags));
   if (result == CUDA_SUCCESS && Enabled())
     stalloc::runtime::NoteGreenContext(FromGreen(*green), PrimaryContext(device));
   return result;
@@ -155,9 +151,8 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green) {
   if (context != nullptr)
     stalloc::runtime::NoteGreenContextDestroyed(context, device < 0 ? nullptr : PrimaryContext(device));
   if (device >= 0) return ReleasePrimary(device, [&] { return Forward<Entry::k_cuGreenCtxDestroy>(green); });
-  const CUresult result = Forward<Entry::k_cuGreenCtxDestroy>(green);
-  NoteContextChange();  // it may have been the last to retain its device's primary context
-  return result;
+  // It may have been the last to retain its device's primary context.
+  return Changed(Forward<Entry::k_cuGreenCtxDestroy>(green));
 }
 
 // Another context that becomes current is seen by the requests themselves; that none is, by those that need to ask.

@@ -78,19 +78,11 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
 
 // The program's own changes of those flags.
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
-  const CUresult result = Forward<Entry::k_cuDevicePrimaryCtxSetFlags>(device, flags);
-  NoteContextChange();
-  return result;
+  return Changed(Forward<Entry::k_cuDevicePrimaryCtxSetFlags>(device, flags));
 }
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
-  const CUresult result = Forward<Entry::k_cuDevicePrimaryCtxSetFlags_v2>(device, flags);
-  NoteContextChange();
-  return result;
+  return Changed(Forward<Entry::k_cuDevicePrimaryCtxSetFlags_v2>(device, flags));
 }
 
-CUresult cuCtxSetFlags(unsigned int flags) {
-  const CUresult result = Forward<Entry::k_cuCtxSetFlags>(flags);
-  NoteContextChange();
-  return result;
-}
+CUresult cuCtxSetFlags(unsigned int flags) { return Changed(Forward<Entry::k_cuCtxSetFlags>(flags)); }

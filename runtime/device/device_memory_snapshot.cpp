@@ -53,12 +53,17 @@ void DeviceMemory::ResetHigh(bool used, bool reserved) {
   if (reserved) counters_.reserved_high_bytes = counters_.reserved_bytes;
 }
 
+// Under the lock. A view that something lives in, or is about to, cannot go, nor can the pages behind the rest of it.
+// One element a page of the base range.
+void DeviceMemory::MarkBehindViews(std::vector<bool>* behind_views) const {
+  for (const ViewIndex view : views_->Mapping(0, pages_.page_limit()))
+    if ((*views_)[view].live_blocks != 0 || (*views_)[view].changing)
+      for (const PageNumber page : (*views_)[view].pages) (*behind_views)[page] = true;
+}
+
 // Under the lock. `behind_views`, one element a page of the base range, is room to work in.
 IdleMemory DeviceMemory::IdleNow(std::vector<bool>* behind_views) const {
-  for (const ViewIndex view : views_->Mapping(0, pages_.page_limit()))
-    if ((*views_)[view].live_blocks != 0)
-      for (const PageNumber page : (*views_)[view].pages) (*behind_views)[page] = true;
-
+  MarkBehindViews(behind_views);
   IdleMemory idle;
   // Free fragments page by page: one that is wholly free is idle as a whole, whatever the orders of its parts.
   PageNumber page = ~PageNumber{0};

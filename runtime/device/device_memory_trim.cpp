@@ -75,11 +75,8 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
   IdlePages claimed;
   std::uint64_t idle = counters_.reserved_bytes - std::min(counters_.reserved_bytes, counters_.used_bytes);
   if (idle <= keep_bytes) return claimed;
-  // A view that something lives in, or is about to, cannot go, nor can the pages behind the rest of it.
   std::vector<bool> behind_views(pages_.page_limit());
-  for (const ViewIndex view : views_->Mapping(0, pages_.page_limit()))
-    if ((*views_)[view].live_blocks != 0 || (*views_)[view].changing)
-      for (const PageNumber page : (*views_)[view].pages) behind_views[page] = true;
+  MarkBehindViews(&behind_views);
   const auto stays = [&](PageNumber page) {
     return behind_views[page] || (spare == Spare::kPlanned && plans_->Touches(page));
   };

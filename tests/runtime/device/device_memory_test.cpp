@@ -41,21 +41,31 @@ TEST_F(DeviceMemoryTest, StitchesFreePagesInsteadOfGrowing) {
   EXPECT_EQ(memory->Counters().map_calls, mapped);
 }
 
+// `count` blocks of a page each, of which every second among the first sixteen is free again: a view of those eight has
+// been used, is kept, and all that was done with it is known to be over.
+struct DeviceMemoryViewTest : DeviceMemoryTest {
+  void KeepViewOfEight(DeviceMemory& memory, int count, std::vector<CUdeviceptr>* blocks,
+                       DeviceMemory::Allocation* view) {
+    for (int i = 0; i < count; ++i) blocks->push_back(memory.Allocate(2 * kMiB, On(0), 0).address);
+    for (int i = 0; i < 16; i += 2) ASSERT_EQ(memory.Free((*blocks)[i], On(0)), CUDA_SUCCESS);
+    *view = memory.Allocate(16 * kMiB, On(0), 0);
+    ASSERT_EQ(memory.Counters().views, 1u);
+    device_.Touch(Stream(0), view->address, 16 * kMiB, view->number);
+    ASSERT_EQ(memory.Free(view->address, On(0)), CUDA_SUCCESS);
+    (void)memory.Trim(~std::uint64_t{0});  // marks how far the stream has been given work
+    api_.cuStreamSynchronize(Stream(0));
+    (void)memory.Trim(~std::uint64_t{0});  // sees that it is done
+  }
+};
+
 // Eight of sixteen pages in a view, one of which somebody else takes: another is free, or has to be made first. Either
 // way that one is mapped into the view, and the other seven are not mapped anew.
-TEST_F(DeviceMemoryTest, ExchangesSinglePagesOfAViewWhetherTheirSuccessorsExistOrNot) {
+TEST_F(DeviceMemoryViewTest, ExchangesSinglePagesOfAViewWhetherTheirSuccessorsExistOrNot) {
   for (const bool exists : {true, false}) {
     auto memory = Make();
     std::vector<CUdeviceptr> blocks;
-    for (int i = 0; i < 18; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
-    for (int i = 0; i < 16; i += 2) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
-    const auto view = memory->Allocate(16 * kMiB, On(0), 0);
-    ASSERT_EQ(memory->Counters().views, 1u);
-    device_.Touch(Stream(0), view.address, 16 * kMiB, view.number);
-    ASSERT_EQ(memory->Free(view.address, On(0)), CUDA_SUCCESS);
-    (void)memory->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
-    api_.cuStreamSynchronize(Stream(0));
-    (void)memory->Trim(~std::uint64_t{0});  // sees that it is done
+    DeviceMemory::Allocation view;
+    ASSERT_NO_FATAL_FAILURE(KeepViewOfEight(*memory, 18, &blocks, &view));
     const auto taken = memory->Allocate(2 * kMiB, On(0), 0);
     if (exists) {
       ASSERT_EQ(memory->Free(blocks[17], On(0)), CUDA_SUCCESS);
@@ -73,19 +83,12 @@ TEST_F(DeviceMemoryTest, ExchangesSinglePagesOfAViewWhetherTheirSuccessorsExistO
 
 // A view of eight pages, and then a block of nine: the ninth is mapped behind the eight, at the same address, and the
 // view serves blocks of both sizes from then on.
-TEST_F(DeviceMemoryTest, LengthensAViewByWhatARequestHasMore) {
+TEST_F(DeviceMemoryViewTest, LengthensAViewByWhatARequestHasMore) {
   for (const bool refused : {false, true}) {
     auto memory = Make();
     std::vector<CUdeviceptr> blocks;
-    for (int i = 0; i < 20; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
-    for (int i = 0; i < 16; i += 2) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
-    const auto view = memory->Allocate(16 * kMiB, On(0), 0);
-    ASSERT_EQ(memory->Counters().views, 1u);
-    device_.Touch(Stream(0), view.address, 16 * kMiB, view.number);
-    ASSERT_EQ(memory->Free(view.address, On(0)), CUDA_SUCCESS);
-    (void)memory->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
-    api_.cuStreamSynchronize(Stream(0));
-    (void)memory->Trim(~std::uint64_t{0});  // sees that it is done
+    DeviceMemory::Allocation view;
+    ASSERT_NO_FATAL_FAILURE(KeepViewOfEight(*memory, 20, &blocks, &view));
     ASSERT_EQ(memory->Free(blocks[18], On(0)), CUDA_SUCCESS);
 
     const auto before = memory->Counters();

@@ -11,6 +11,7 @@
 namespace stalloc::runtime {
 namespace {
 
+// An event is of one context, and neither it nor a position in a stream's order outlives that; the handles come back.
 TEST_F(DeviceContexts, OneThatEndsTakesItsEventsAlong) {
   Enter(primary_);
   UseAll({nullptr, primary_});
@@ -36,6 +37,7 @@ TEST_F(DeviceContexts, OneThatEndsTakesItsEventsAlong) {
   EXPECT_EQ(HostWaits(), 5u) << "the test's own";
 }
 
+// It could not be waited for: what was freed in its order is nobody's before the driver has destroyed it.
 TEST_F(DeviceContexts, OneThatEndsAtWorkKeepsWhatItHasFreed) {
   for (const bool alone : {true, false}) {
     if (!alone) {
@@ -65,6 +67,7 @@ TEST_F(DeviceContexts, OneThatEndsAtWorkKeepsWhatItHasFreed) {
   }
 }
 
+// Where it can be waited for, everything is had before the driver has destroyed it; where the driver refuses to, too.
 TEST_F(DeviceContexts, OneThatEndsIsWaitedForAsLongAsItLives) {
   for (const bool refused : {false, true}) {
     Enter(made_);
@@ -84,26 +87,41 @@ TEST_F(DeviceContexts, OneThatEndsIsWaitedForAsLongAsItLives) {
   }
 }
 
-// A thread is about to record a marker in a context's stream, and has asked whether that is idle, when the context begins
-// to end.
-TEST_F(DeviceContexts, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
-  static std::function<void(CUstream)> meanwhile;
-  static std::multiset<CUevent> asked, recorded;
-  static DriverApi driver;
-  driver = driver_;
-  driver_.cuEventQuery = [](CUevent event) {
-    asked.insert(event);
-    return driver.cuEventQuery(event);
+// What the runtime does with events, and what happens meanwhile, once each.
+struct WatchedEvents : DeviceContexts {
+  struct Watched {
+    std::multiset<CUevent> asked, recorded;
+    std::function<void(CUevent)> before_event_query;
+    std::function<void(CUstream)> after_stream_query;
+    DriverApi driver;
   };
-  driver_.cuEventRecord = [](CUevent event, CUstream stream) {
-    recorded.insert(event);
-    return driver.cuEventRecord(event, stream);
-  };
-  driver_.cuStreamQuery = [](CUstream stream) {
-    const CUresult result = driver.cuStreamQuery(stream);
-    if (meanwhile) std::exchange(meanwhile, nullptr)(stream);
-    return result;
-  };
+
+  Watched& WatchEvents() {
+    static Watched watched;
+    watched = {};
+    watched.driver = driver_;
+    driver_.cuEventQuery = [](CUevent event) {
+      if (watched.before_event_query) std::exchange(watched.before_event_query, nullptr)(event);
+      watched.asked.insert(event);
+      return watched.driver.cuEventQuery(event);
+    };
+    driver_.cuEventRecord = [](CUevent event, CUstream stream) {
+      watched.recorded.insert(event);
+      return watched.driver.cuEventRecord(event, stream);
+    };
+    driver_.cuStreamQuery = [](CUstream stream) {
+      const CUresult result = watched.driver.cuStreamQuery(stream);
+      if (watched.after_stream_query) std::exchange(watched.after_stream_query, nullptr)(stream);
+      return result;
+    };
+    return watched;
+  }
+};
+
+// A thread is about to record a marker in a context's stream, and has asked whether that is idle, when the context
+// begins to end.
+TEST_F(WatchedEvents, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
+  Watched& watched = WatchEvents();
   Enter(primary_);
   const CUstream other = NewStream();
   UseAll({other, primary_});
@@ -115,7 +133,7 @@ TEST_F(DeviceContexts, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
   const CUstream stream = NewStream();
   UseAll({stream, passing});
   DeviceMemory::Ending ending = 0;
-  meanwhile = [&](CUstream) { ending = memory_->ForgetContext(passing, false); };
+  watched.after_stream_query = [&](CUstream) { ending = memory_->ForgetContext(passing, false); };
   memory_->Trim(0);
   ASSERT_NE(ending, 0u) << "nobody asked";
   EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
@@ -128,8 +146,8 @@ TEST_F(DeviceContexts, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
     EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
     own.insert(event);
   }
-  asked.clear();
-  recorded.clear();
+  watched.asked.clear();
+  watched.recorded.clear();
   memory_->NoteContext(next, next);
   for (int round = 0; round < 4; ++round) {
     Enter(next);
@@ -139,25 +157,15 @@ TEST_F(DeviceContexts, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
     memory_->Trim(0);
   }
   for (const CUevent event : own) {
-    EXPECT_EQ(asked.count(event), 0u);
-    EXPECT_EQ(recorded.count(event), 0u);
+    EXPECT_EQ(watched.asked.count(event), 0u);
+    EXPECT_EQ(watched.recorded.count(event), 0u);
   }
 }
 
-TEST_F(DeviceContexts, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
-  static std::function<void(CUevent)> meanwhile;
-  static std::multiset<CUevent> asked, recorded;
-  static DriverApi driver;
-  driver = driver_;
-  driver_.cuEventQuery = [](CUevent event) {
-    if (meanwhile) std::exchange(meanwhile, nullptr)(event);
-    asked.insert(event);
-    return driver.cuEventQuery(event);
-  };
-  driver_.cuEventRecord = [](CUevent event, CUstream stream) {
-    recorded.insert(event);
-    return driver.cuEventRecord(event, stream);
-  };
+// A thread has taken a marker out, to ask for its event, when the context ends; and its handle and the event's come
+// back for others, the program's own.
+TEST_F(WatchedEvents, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
+  Watched& watched = WatchEvents();
   Enter(primary_);
   const CUstream other = NewStream();
   UseAll({other, primary_});
@@ -168,7 +176,7 @@ TEST_F(DeviceContexts, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
     UseAll({stream, passing});
     CUcontext next = nullptr;
     CUevent own = nullptr;
-    meanwhile = [&](CUevent event) {
+    watched.before_event_query = [&](CUevent event) {
       EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
       memory_->ForgetContext(passing, true);
       EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
@@ -182,8 +190,8 @@ TEST_F(DeviceContexts, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
     };
     memory_->Trim(0);
     ASSERT_NE(own, nullptr) << "nobody asked";
-    asked.clear();
-    recorded.clear();
+    watched.asked.clear();
+    watched.recorded.clear();
     for (int round = 0; round < 4; ++round) {
       Enter(next);
       UseAll({nullptr, next});
@@ -191,16 +199,17 @@ TEST_F(DeviceContexts, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
       UseAll({other, primary_});
       memory_->Trim(0);
     }
-    EXPECT_GT(recorded.size(), 0u);
-    EXPECT_EQ(asked.count(own), 0u);
-    EXPECT_EQ(recorded.count(own), 0u);
+    EXPECT_GT(watched.recorded.size(), 0u);
+    EXPECT_EQ(watched.asked.count(own), 0u);
+    EXPECT_EQ(watched.recorded.count(own), 0u);
     Synchronise(next);
     memory_->ForgetContext(next, true);
     EXPECT_EQ(cuCtxDestroy(next), CUDA_SUCCESS);
   }
-  meanwhile = nullptr;
+  watched.before_event_query = nullptr;
 }
 
+// The one stream of a program whose context ends: the next one's is the one from then on.
 TEST_F(DeviceContexts, TheOnlyOneThatEnds) {
   memory_->ForgetContext(made_, true);
   for (int round = 0; round < 3; ++round) {

@@ -231,6 +231,7 @@ class DeviceMemory {
 
   // Under the lock.
   MemoryCounters CountersNow() const;
+  void MarkBehindViews(std::vector<bool>* behind_views) const;
   IdleMemory IdleNow(std::vector<bool>* behind_views) const;
   Who Resolve(const std::optional<Order>& order);
   Who ResolveOther(StreamIndex stream);
