@@ -1,4 +1,4 @@
-// ReadTraceFile, declared in planner/trace_file.h; trace_block.h has the format.
+// ReadTrace and ReadTraceFile, declared in planner/trace_file.h; trace_block.h has the format.
 #include <fcntl.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -20,14 +20,11 @@ struct DecompressFree {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-// The blocks of a file, one after another.
+// The blocks of a trace, one after another.
 class BlockReader {
  public:
-  // Closes `fd` in the end.
-  BlockReader(const std::string& path, int fd, TraceTail tail) : path_(path), fd_(fd), tail_(tail) {}
-  ~BlockReader() { ::close(fd_); }
-  BlockReader(const BlockReader&) = delete;
-  BlockReader& operator=(const BlockReader&) = delete;
+  BlockReader(const std::string& path, const ByteSource& source, TraceTail tail)
+      : path_(path), source_(source), tail_(tail) {}
 
   // Replaces *events by the next block's. false: the end.
   Result<bool> Next(std::vector<TraceEvent>* events) {
@@ -78,13 +75,10 @@ class BlockReader {
   Result<std::size_t> Read(void* to, std::size_t size) {
     std::size_t got = 0;
     while (got < size) {
-      const ssize_t step = ::read(fd_, static_cast<std::byte*>(to) + got, size - got);
-      if (step < 0) {
-        if (errno == EINTR) continue;
-        return SystemError(path_, "read", errno);
-      }
-      if (step == 0) break;
-      got += static_cast<std::size_t>(step);
+      const Result<std::size_t> step = source_(static_cast<std::byte*>(to) + got, size - got);
+      if (!step) return step.error();
+      if (*step == 0) break;
+      got += *step;
     }
     return got;
   }
@@ -114,7 +108,7 @@ class BlockReader {
   }
 
   const std::string path_;
-  const int fd_;
+  const ByteSource& source_;
   const TraceTail tail_;
   std::uint64_t number_ = 0;
   std::uint64_t position_ = 0;  // where the next block begins
@@ -126,10 +120,8 @@ class BlockReader {
 
 }  // namespace
 
-Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError(path, "open", errno);
-  BlockReader reader(path, fd, tail);
+Result<Trace> ReadTrace(const std::string& path, const ByteSource& source, TraceTail tail) {
+  BlockReader reader(path, source, tail);
   Trace trace;
   std::vector<TraceEvent> block;
   for (;;) {
@@ -144,6 +136,23 @@ Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail) {
       }
     }
   }
+}
+
+Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError(path, "open", errno);
+  auto trace = ReadTrace(
+      path,
+      [&](void* to, std::size_t size) -> Result<std::size_t> {
+        ssize_t got = 0;
+        do got = ::read(fd, to, size);
+        while (got < 0 && errno == EINTR);
+        if (got < 0) return SystemError(path, "read", errno);
+        return static_cast<std::size_t>(got);
+      },
+      tail);
+  ::close(fd);
+  return trace;
 }
 
 }  // namespace stalloc::planner

@@ -1,15 +1,14 @@
 #include "tools/load.h"
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "planner/plan_file.h"
 #include "planner/trace_file.h"
-#include "planner/whole_file.h"
+#include "planner/unpacked_file.h"
 #include "tools/steps.h"
 
 namespace stalloc::tools {
@@ -17,14 +16,18 @@ namespace {
 
 using Head = std::array<char, 8>;
 
-// The first bytes of the file, zeros behind its end.
-Head ReadHead(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
+// The first bytes of what the file holds, zeros behind its end.
+Head ReadHead(const std::string& path, planner::UnpackedFile& file) {
   Head head{};
-  if (!file) Throw(planner::SystemError(path, "open", errno));
-  file.read(head.data(), head.size());
+  if (Take(file.Read(head.data(), head.size())) == 0) throw Failure(ExitCode::kBadInput, path + ": is empty");
   return head;
+}
+
+// Text has no control characters but white space.
+bool IsText(const Head& head) {
+  return std::all_of(head.begin(), head.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\n' || c == '\r';
+  });
 }
 
 template <std::size_t size>
@@ -35,9 +38,17 @@ bool StartsWith(const Head& head, const char (&magic)[size]) {
 planner::Trace ReadOwnTrace(const std::string& path, TraceEnd end) {
   const auto tail =
       end == TraceEnd::kMayBeCutOff ? planner::TraceTail::kMayBeTruncated : planner::TraceTail::kMustBeWhole;
-  auto trace = planner::ReadTraceFile(path, tail);
-  if (!trace && end == TraceEnd::kMustBeWhole &&
-      planner::ReadTraceFile(path, planner::TraceTail::kMayBeTruncated).ok()) {
+  const auto read = [&](planner::TraceTail reading) {
+    const auto file = Take(planner::UnpackedFile::Open(path));
+    const planner::ByteSource source = [&](void* to, std::size_t size) {
+      auto got = file->Read(to, size);
+      const bool ends = !got && file->cut_off() && reading == planner::TraceTail::kMayBeTruncated;
+      return ends ? planner::Result<std::size_t>(std::size_t{0}) : got;
+    };
+    return planner::ReadTrace(path, source, reading);
+  };
+  auto trace = read(tail);
+  if (!trace && end == TraceEnd::kMustBeWhole && read(planner::TraceTail::kMayBeTruncated).ok()) {
     planner::FileError error = trace.error();
     error.reason += "; --salvage reads what is before that";
     Throw(error);
@@ -50,8 +61,16 @@ planner::Trace ReadOwnTrace(const std::string& path, TraceEnd end) {
 // Only what `stalloc show` relies on is checked; members that a later version has added are let be.
 StatisticsFile ReadStatistics(const std::string& path) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-  const std::vector<std::byte> bytes = Take(planner::ReadWholeFile(path, kMostBytes));
   const auto bad = [&](const std::string& why) { return Failure(ExitCode::kBadInput, path + ": " + why); };
+  const auto contents = Take(planner::UnpackedFile::Open(path));
+  std::vector<std::byte> bytes;
+  for (std::size_t got = 1; got != 0;) {
+    const std::size_t had = bytes.size();
+    bytes.resize(had + 64 * 1024);
+    got = Take(contents->Read(bytes.data() + had, bytes.size() - had));
+    bytes.resize(had + got);
+    if (bytes.size() > kMostBytes) throw bad("larger than " + std::to_string(kMostBytes) + " bytes");
+  }
   StatisticsFile file;
   try {
     const auto* const begin = reinterpret_cast<const char*>(bytes.data());
@@ -87,15 +106,21 @@ std::string LoadedFile::WithArticle() const {
 }
 
 LoadedFile Load(const std::string& path, TraceEnd end) {
-  const Head head = ReadHead(path);
+  const auto file = Take(planner::UnpackedFile::Open(path));
+  const Head head = ReadHead(path, *file);
   if (StartsWith(head, planner::kTraceBlockMagic)) return {"trace", ReadOwnTrace(path, end)};
-  if (StartsWith(head, planner::kPlanFileMagic)) return {"plan", Take(planner::ReadPlanFile(path))};
+  if (StartsWith(head, planner::kPlanFileMagic)) {
+    if (file->gzipped()) throw Failure(ExitCode::kBadInput, path + ": a gzipped plan; gunzip unpacks it");
+    return {"plan", Take(planner::ReadPlanFile(path))};
+  }
   if (head.front() == '{') return {"statistics", ReadStatistics(path)};
-  switch (Take(planner::DetectCsv(path))) {
-    case planner::CsvKind::kEvents:
-      return {"event CSV", Take(planner::ReadEventCsv(path))};
-    case planner::CsvKind::kLifetimes:
-      return {"lifetime CSV", Take(planner::ReadLifetimeCsv(path))};
+  if (IsText(head)) {
+    switch (Take(planner::DetectCsv(path))) {
+      case planner::CsvKind::kEvents:
+        return {"event CSV", Take(planner::ReadEventCsv(path))};
+      case planner::CsvKind::kLifetimes:
+        return {"lifetime CSV", Take(planner::ReadLifetimeCsv(path))};
+    }
   }
   throw Failure(ExitCode::kBadInput, path + ": neither a trace, a plan, statistics nor a CSV of events or lifetimes");
 }

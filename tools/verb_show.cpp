@@ -35,7 +35,7 @@ void AddShowVerb(CLI::App& app, int* exit_code) {
   CLI::App* verb = app.add_subcommand("show", "Print what a trace, a plan, a statistics file or a CSV file holds");
   const auto options = std::make_shared<ShowOptions>();
   verb->add_option("FILE", options->input,
-                   "A trace, a plan, statistics, or a CSV of events or lifetimes, which may be gzipped")
+                   "A trace, a plan, statistics, or a CSV of events or lifetimes; all but plans may be gzipped")
       ->required()
       ->type_name("");
   verb->add_flag("--salvage", options->salvage, "Read a trace whose end is cut off as far as it is whole");

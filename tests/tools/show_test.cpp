@@ -1,4 +1,6 @@
 // stalloc show: the figures of traces, and traces of the project's own format.
+#include <zlib.h>
+
 #include <nlohmann/json.hpp>
 
 #include "command.h"
@@ -60,6 +62,44 @@ TEST_F(ShowVerb, ATraceCutOffIsRefusedUnlessSalvaged) {
   const Ended salvaged = RunStalloc({"show", cut, "--salvage", "--json"});
   ASSERT_EQ(salvaged.exit_code, 0) << salvaged.errors;
   EXPECT_EQ(json::parse(salvaged.output).at("events"), 3);
+}
+
+TEST_F(ShowVerb, AGzippedTraceIsReadAndACutOffOneSalvaged) {
+  const std::string whole = Read(WriteTrace());
+  const std::string path = Path("packed");
+  const gzFile file = gzopen(path.c_str(), "wb0");  // stored: what is cut off is the end of the trace
+  gzwrite(file, whole.data(), static_cast<unsigned>(whole.size()));
+  gzclose(file);
+  const json shown = json::parse(RunStalloc({"show", path, "--json"}).output);
+  EXPECT_EQ(shown.at("format"), "trace");
+  EXPECT_EQ(shown.at("peak_live_bytes"), 700);
+  EXPECT_EQ(RunStalloc({"plan", path}).exit_code, 0);
+  EXPECT_EQ(RunStalloc({"replay", path, "--allocator", "torch"}).exit_code, 0);
+
+  const std::string packed = Read(path);
+  const std::string cut = Write("cut", packed.substr(0, packed.size() - 20));
+  const Ended refused = RunStalloc({"show", cut});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_NE(refused.errors.find("cut: byte "), std::string::npos) << refused.errors;
+  EXPECT_NE(refused.errors.find("gzip: truncated"), std::string::npos) << refused.errors;
+  EXPECT_NE(refused.errors.find("--salvage"), std::string::npos) << refused.errors;
+  const Ended salvaged = RunStalloc({"show", cut, "--salvage", "--json"});
+  ASSERT_EQ(salvaged.exit_code, 0) << salvaged.errors;
+  EXPECT_EQ(json::parse(salvaged.output).at("events"), 3);
+
+  std::string damaged = packed;
+  damaged[packed.size() / 2] = static_cast<char>(damaged[packed.size() / 2] ^ 0x10);
+  EXPECT_EQ(RunStalloc({"show", Write("damaged", damaged), "--salvage"}).exit_code, 3);
+}
+
+// 1 MiB of 140 GiB must show: three digits would hide it.
+TEST_F(ShowVerb, AmountsThatDifferLittleLookDifferent) {
+  const std::string path =
+      Write("close.json", R"({"format": "stalloc-statistics", "version": 1, "process": {}, "total": {},
+      "devices": [{"ordinal": 0, "peak_live_bytes": 15601764925, "peak_reserved_bytes": 15623239761}]})");
+  const Ended ended = RunStalloc({"show", path});
+  EXPECT_NE(ended.output.find("14.53 GiB"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("14.55 GiB"), std::string::npos) << ended.output;
 }
 
 TEST_F(ShowVerb, StepsOfACsvAreListed) {

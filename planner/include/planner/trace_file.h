@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,5 +55,11 @@ enum class TraceTail : bool {
 // The whole file. Corruption is an error with the byte where the block begins and the reason, whatever `tail` says.
 // Trace::steps stays empty: a program's own trace knows no steps.
 Result<Trace> ReadTraceFile(const std::string& path, TraceTail tail);
+
+// Puts up to `size` bytes, the next ones, at `to` and says how many: 0 only at the end.
+using ByteSource = std::function<Result<std::size_t>(void* to, std::size_t size)>;
+
+// The same, out of what `source` yields; `path` and the bytes' places are for errors.
+Result<Trace> ReadTrace(const std::string& path, const ByteSource& source, TraceTail tail);
 
 }  // namespace stalloc::planner

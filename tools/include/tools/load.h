@@ -1,4 +1,5 @@
-// Reads any file that the verbs take, and says which kind it was: by its contents, never by its name.
+// Reads any file that the verbs take, and says which kind it was: by its contents, never by its name. All but plans may
+// be gzipped.
 //
 // Everything that is wrong with a file ends as a Failure: kInternal if the system refused it, kBadInput, with the place
 // and the reason, if its contents did.
