@@ -48,15 +48,24 @@ std::string FrontJson(const PlanningInput& input, const FrontAnswer& answer, con
 std::string FrontText(const PlanningInput& input, const FrontAnswer& answer, const std::string& file) {
   std::string text = file + ": " + input.format;
   if (input.step) text += Format(", step %u", *input.step);
-  text += ", " + Grouped(input.problem.requests.size()) + " requests; at least " +
+  text += ", " + Grouped(input.problem.requests.size()) + " requests; no plan has fewer than " +
           Grouped(answer.front.lower_bound_pages) + " pages of 2 MiB\n";
   text += "       pages    handles      waits      moves   headroom\n";
   for (const planner::PlanChoice& choice : answer.front.choices) {
     text += Row(choice.merits, choice.method + (&choice == answer.chosen ? "  <- chosen" : ""));
   }
   text += Row(answer.online, "(without a plan)");
-  text += Format("  %zu choices of %llu found in %.1f s\n", answer.front.choices.size(),
-                 static_cast<unsigned long long>(answer.front.found), answer.seconds);
+  text += Format(
+      "  %zu plans of %llu found in %.1f s, none better than another in every column: fewer is better, but more "
+      "headroom\n",
+      answer.front.choices.size(), static_cast<unsigned long long>(answer.front.found), answer.seconds);
+  text +=
+      "  pages     of 2 MiB that the step takes up\n"
+      "  handles   of memory to map for it\n"
+      "  waits     of one stream for another, in each step\n"
+      "  moves     requests that lie elsewhere than without a plan\n"
+      "  headroom  share of the bytes that could grow by an eighth where they lie\n"
+      "  chosen    is the one with the fewest handles to map that --capacity allows; --output writes it\n";
   return text;
 }
 

@@ -8,15 +8,43 @@
 #include <vector>
 
 #include "tools/failure.h"
+#include "tools/options.h"
 #include "tools/verbs.h"
 
 namespace {
 
+using stalloc::tools::DidYouMean;
 using stalloc::tools::ExitCode;
 
 int EndWith(ExitCode code, const char* message) {
   std::fprintf(stderr, "stalloc: error: %s\n", message);
   return static_cast<int>(code);
+}
+
+// What most people come for, without the manual.
+constexpr const char* kFirstUses =
+    "stalloc: GPU memory for unmodified CUDA programs, planned from the pattern that training repeats.\n"
+    "\n"
+    "  stalloc doctor -- python train.py               would it be served here? If not, why\n"
+    "  stalloc run -- python train.py                  runs it with stalloc\n"
+    "  stalloc run --trace=run.trace -- python train.py  also records every request\n"
+    "  stalloc show run.trace                          what was recorded\n"
+    "  stalloc replay run.trace                        the same requests under stalloc and other allocators\n"
+    "\n"
+    "stalloc --help lists all commands, stalloc COMMAND --help its options; man stalloc has the settings.\n";
+
+// What was not expected, with the option or the command that may have been meant.
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  std::string guess;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    for (int i = 1; i < argc && guess.empty(); ++i) {
+      const std::string word = argv[i];
+      if (!word.starts_with("--") || app.get_option_no_throw(word.substr(0, word.find('='))) != nullptr) continue;
+      guess = DidYouMean(app, word);
+    }
+  }
+  return error.what() + guess + "; stalloc " + (app.get_parent() != nullptr ? app.get_name() + " " : "") +
+         "--help says more";
 }
 
 // Takes "--" and what follows it off a `run` or `doctor` command line: the options of that command are none of ours.
@@ -45,16 +73,24 @@ int Main(int argc, char** argv) {
   stalloc::tools::AddShowVerb(app, &exit_code);
   stalloc::tools::AddReplayVerb(app, &exit_code);
   stalloc::tools::AddDoctorVerb(app, behind_dashes, &exit_code);
-  const std::string verb = argc < 2 || argv[1][0] == '-' ? "" : argv[1];
-  if (!verb.empty() && app.get_subcommands([&](const CLI::App* known) { return known->check_name(verb); }).empty())
-    return EndWith(ExitCode::kUsage, ("there is no command " + verb + "; stalloc --help lists them").c_str());
+  if (argc < 2) {
+    std::fputs(kFirstUses, stderr);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  const std::string word = argv[1];
+  const auto verbs = app.get_subcommands([&](const CLI::App* known) { return known->check_name(word); });
+  const CLI::App* const verb = verbs.empty() ? nullptr : verbs.front();
+  if (verb == nullptr && app.get_option_no_throw(word) == nullptr) {
+    const std::string kind = word.starts_with('-') ? "option " : "command ";
+    return EndWith(ExitCode::kUsage,
+                   ("there is no " + kind + word + DidYouMean(app, word) + "; stalloc --help lists them").c_str());
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
     app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
-    const std::string help = "stalloc " + (verb.empty() ? "" : verb + " ") + "--help";
-    return EndWith(ExitCode::kUsage, (std::string(error.what()) + "; " + help + " says more").c_str());
+    return EndWith(ExitCode::kUsage, WhatIsWrong(verb == nullptr ? app : *verb, error, argc, argv).c_str());
   }
   if (std::fflush(stdout) != 0) return EndWith(ExitCode::kInternal, "standard output cannot be written");
   return exit_code;

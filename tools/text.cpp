@@ -10,13 +10,8 @@ std::string HumanBytes(std::uint64_t bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;
   int unit = 0;
-  // 999.5 would print as "1000" with three digits: it belongs to the next unit.
-  while (value >= 999.5 && unit < 5) {
-    value /= 1024;
-    ++unit;
-  }
-  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return Format("%.*f %s", decimals, value, kUnits[unit]);
+  for (; value >= 1024 && unit < 5; ++unit) value /= 1024;
+  return Format("%.2f %s", value, kUnits[unit]);
 }
 
 std::string Grouped(std::uint64_t number) {

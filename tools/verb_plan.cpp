@@ -16,6 +16,7 @@
 #include "planner/validate.h"
 #include "tools/front_report.h"
 #include "tools/load.h"
+#include "tools/options.h"
 #include "tools/plan_report.h"
 #include "tools/planning_input.h"
 #include "tools/progress_line.h"
@@ -179,11 +180,6 @@ ExitCode Run(const PlanOptions& options) {
   return ExitCode::kOk;
 }
 
-std::string CheckBytes(const std::string& text) {
-  const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-  return digits && std::strtoull(text.c_str(), nullptr, 10) != 0 ? std::string() : text + " is no number of bytes";
-}
-
 std::string CheckSeconds(const std::string& text) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
@@ -204,29 +200,32 @@ void AddPlanVerb(CLI::App& app, int* exit_code) {
   const auto options = std::make_shared<PlanOptions>();
   verb->add_option("FILE", options->input,
                    "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed) or "
-                   "id,lower,upper,size; a CSV may be gzipped")
+                   "id,lower,upper,size; each may be gzipped")
       ->required()
       ->type_name("");
-  verb->add_option("--step", options->step, "The training step to plan (default: the last whole one)")->type_name("K");
-  verb->add_option("--capacity", options->capacity_bytes, "Exit code 4 if the requests do not fit into N bytes")
-      ->check(CLI::Validator(CheckBytes, "", "bytes"))
-      ->type_name("N");
-  verb->add_option("--alignment", options->alignment_bytes, "Every offset is a multiple of N (default 1)")
-      ->check(CLI::Validator(CheckPowerOfTwo, "", "power of two"))
-      ->type_name("N");
+  verb->add_option("--step", options->step, "The training step to plan (default: the last whole one)")
+      ->check(WholeNumber())
+      ->type_name("K");
+  AddSizeOption(*verb, "--capacity", options->capacity_bytes, "Exit code 4 if the requests do not fit into it");
+  AddSizeOption(*verb, "--alignment", options->alignment_bytes, "Every offset is a multiple of it (default 1)")
+      ->check(CLI::Validator(CheckPowerOfTwo, "", "power of two"));
   verb->add_option("--deadline", options->deadline_seconds, "Stop the search after S seconds")
       ->check(CLI::Validator(CheckSeconds, "", "seconds"))
       ->type_name("S");
-  verb->add_option("--seed", options->seed, "Same seed, input and threads, same plan (default 1)")->type_name("N");
-  verb->add_option("--threads", options->threads, "0: as many as the machine has (default)")->type_name("N");
+  verb->add_option("--seed", options->seed, "Same seed, input and threads, same plan (default 1)")
+      ->check(WholeNumber())
+      ->type_name("N");
+  verb->add_option("--threads", options->threads, "0: as many as the machine has (default)")
+      ->check(WholeNumber())
+      ->type_name("N");
   verb->add_option("-o,--output", options->plan_output, "Write the plan")->type_name("PLAN");
   CLI::Option* const placements =
       verb->add_option("--placements", options->placements_output, "Write id,lower,upper,size,offset")
           ->type_name("CSV");
   verb->add_flag(
           "--front", options->front,
-          "A choice of plans: pages, handles to map, waits between streams, moves, room to grow; the one written "
-          "has the fewest handles that --capacity allows")
+          "Offer a choice of plans that trade pages for handles to map, waits between streams, moves and room to grow, "
+          "instead of the lowest one; --output writes the one with the fewest handles that --capacity allows")
       ->excludes(placements);
   verb->add_flag("--salvage", options->salvage, "Read a trace whose end is cut off as far as it is whole");
   verb->add_flag("--force", options->force, "Overwrite files that are there already");

@@ -1,9 +1,12 @@
 // stalloc replay: how much memory stalloc, and models of other allocators, would hold over the requests of a trace.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/settings.h"
 #include "tools/load.h"
+#include "tools/options.h"
 #include "tools/replay.h"
 #include "tools/text.h"
 #include "tools/verbs.h"
@@ -13,7 +16,7 @@ namespace {
 
 struct ReplayOptions {
   std::string input;
-  std::vector<std::string> allocators{kStallocAllocator};
+  std::vector<std::string> allocators;  // empty: all of them
   StallocReplayOptions stalloc;
   bool salvage = false;
   bool json = false;
@@ -23,6 +26,19 @@ std::vector<std::string> AllAllocators() {
   std::vector<std::string> names = AllocatorModelNames();
   names.insert(names.begin(), kStallocAllocator);
   return names;
+}
+
+// As the setting is read.
+std::optional<double> GrowthIn(const std::string& text) {
+  const std::string entry = "STALLOC_GROWTH=" + text;
+  const char* const block[] = {entry.c_str(), nullptr};
+  std::vector<std::string> warnings;
+  const runtime::Settings settings = runtime::LoadSettings(block, &warnings);
+  if (warnings.empty() && !text.empty()) return settings.growth.fixed;
+  for (const runtime::SettingDescription& row : runtime::DescribeSettings())
+    if (entry.starts_with(std::string(row.name) + "="))
+      throw CLI::ValidationError("--growth", "\"" + text + "\" must be " + row.form);
+  return std::nullopt;
 }
 
 nlohmann::ordered_json JsonOf(const ReplayResult& result) {
@@ -60,6 +76,9 @@ void PrintText(const std::string& input, const std::vector<ReplayResult>& result
                 100 * result.Fragmentation(), Grouped(result.planned).c_str(), Grouped(result.online).c_str(),
                 Grouped(result.map_calls).c_str());
   }
+  const bool models = std::any_of(results.begin(), results.end(),
+                                  [](const ReplayResult& result) { return result.allocator != kStallocAllocator; });
+  if (models) std::printf("\n  All but stalloc, which is replayed as it is, are models of those allocators.\n");
 }
 
 ExitCode Run(const ReplayOptions& options) {
@@ -67,7 +86,7 @@ ExitCode Run(const ReplayOptions& options) {
       OneDevice(LoadTrace(options.input, options.salvage ? TraceEnd::kMayBeCutOff : TraceEnd::kMustBeWhole));
   if (trace.events.empty()) throw Failure(ExitCode::kBadInput, options.input + ": holds no request");
   std::vector<ReplayResult> results;
-  for (const std::string& name : options.allocators) {
+  for (const std::string& name : options.allocators.empty() ? AllAllocators() : options.allocators) {
     if (name == kStallocAllocator) {
       for (ReplayResult& result : ReplayStalloc(trace, options.stalloc)) results.push_back(std::move(result));
     } else {
@@ -90,11 +109,12 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
       app.add_subcommand("replay", "Run a trace's requests through stalloc and models of other allocators");
   const auto options = std::make_shared<ReplayOptions>();
   verb->add_option("FILE", options->input,
-                   "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed), which "
+                   "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed); either "
                    "may be gzipped")
       ->required()
       ->type_name("");
-  verb->add_option("--allocator", options->allocators, "One or more of: " + CLI::detail::join(AllAllocators(), ", "))
+  verb->add_option("--allocator", options->allocators,
+                   "One or more of: " + CLI::detail::join(AllAllocators(), ", ") + " (default: all)")
       ->delimiter(',')
       ->check(CLI::IsMember(AllAllocators()))
       ->type_name("NAME,...");
@@ -103,21 +123,20 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
       ->type_name("N");
   verb->add_option("--plan", options->stalloc.plan_path, "As STALLOC_PLAN: start from this plan and keep it there")
       ->type_name("FILE");
-  verb->add_option("--growth", options->stalloc.growth,
-                   "As STALLOC_GROWTH (default auto, by the trace's times; 1 where it has none)")
-      ->check(CLI::Range(1.0, 4.0).description(""))
+  verb->add_option_function<std::string>(
+          "--growth", [options](const std::string& text) { options->stalloc.growth = GrowthIn(text); },
+          "As STALLOC_GROWTH (default auto, by the trace's times; 1 where it has none)")
       ->type_name("X");
   verb->add_flag("!--no-planning", options->stalloc.planning, "Serve every request online");
   verb->add_option("--look-every", options->stalloc.look_every,
                    "Look for a plan after every N requests and frees (default 1000); when it comes depends on it")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30).description(""))
       ->type_name("N");
-  verb->add_option("--memory", options->stalloc.device_memory_bytes, "The simulated device's memory (default 140 GiB)")
-      ->transform(CLI::AsSizeValue(false).description(""))
-      ->type_name("SIZE");
+  AddSizeOption(*verb, "--memory", options->stalloc.device_memory_bytes,
+                "The simulated device's memory (default 140GiB)");
   verb->add_flag("--salvage", options->salvage, "Read a trace whose end is cut off as far as it is whole");
   verb->add_flag("--json", options->json, "Print JSON");
-  verb->footer("Example: stalloc replay run.trace --allocator stalloc,torch,torch-expandable,cuda-async");
+  verb->footer("Example: stalloc replay run.trace --allocator stalloc,torch");
   verb->callback([options, exit_code] { *exit_code = static_cast<int>(Run(*options)); });
 }
 

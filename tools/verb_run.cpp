@@ -13,6 +13,7 @@
 #include "planner/plan_file.h"
 #include "planner/trace_file.h"
 #include "planner/whole_file.h"
+#include "runtime/base/byte_size.h"
 #include "runtime/base/settings.h"
 #include "tools/child_process.h"
 #include "tools/environment.h"
@@ -56,9 +57,11 @@ void CheckSetting(const SettingOption& option) {
   const char* const block[] = {entry.c_str(), nullptr};
   std::vector<std::string> warnings;
   runtime::LoadSettings(block, &warnings);
+  const std::string sizes =
+      option.setting.form.starts_with("SIZE") ? std::string(" (a size is ") + runtime::kByteSizeGrammar + ")" : "";
   if (!warnings.empty())
     throw Failure(ExitCode::kUsage, OptionName(option.setting.name) + "=" + option.value + ": it must be " +
-                                        option.setting.form + "; stalloc run --help says more");
+                                        option.setting.form + sizes + "; stalloc run --help says more");
 }
 
 std::vector<std::string> ChildEnvironment(const RunOptions& options) {

@@ -1,13 +1,15 @@
 #include "runtime/base/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "base/settings_values.h"
+#include "runtime/base/byte_size.h"
+#include "runtime/base/nearest_word.h"
 #include "runtime/base/process_identity.h"
 
 namespace stalloc::runtime {
@@ -44,7 +46,7 @@ std::string BadValue(std::string_view name, std::string_view value, const std::s
                      const std::string& default_value) {
   std::string text(name);
   text.append("=").append(value).append(" is ignored: it must be ").append(form);
-  if (form.starts_with("SIZE")) text.append(" (a size is bytes, or KiB, MiB, GiB or TiB: 20GiB)");
+  if (form.starts_with("SIZE")) text.append(" (a size is ").append(kByteSizeGrammar).append(")");
   if (default_value.empty()) return text.append("; it is as if it were not set");
   return text.append("; the default, ").append(default_value).append(", holds");
 }
@@ -78,29 +80,14 @@ Outcome Assign(std::string_view name, std::string_view value, Settings* settings
   return Outcome::kUnknownName;
 }
 
-// Number of insertions, deletions and changes of one character that turn `a` into `b`.
-std::size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string UnknownName(std::string_view name) {
   std::string text = "there is no setting " + std::string(name);
-  const auto nearest = std::min_element(std::begin(kNames), std::end(kNames),
-                                        [&](auto a, auto b) { return EditDistance(name, a) < EditDistance(name, b); });
-  // As much must be right as is wrong, or any short name is near some other.
-  const std::size_t written = name.size() - kPrefix.size();
-  if (EditDistance(name, *nearest) <= std::min<std::size_t>(3, written / 2))
-    text.append(" (did you mean ").append(*nearest).append("?)");
+  // The prefix, which all have, would make any two of them alike.
+  std::array<std::string_view, std::size(kNames)> known;
+  std::transform(std::begin(kNames), std::end(kNames), known.begin(),
+                 [](std::string_view full) { return full.substr(kPrefix.size()); });
+  if (const auto nearest = NearestWord(name.substr(kPrefix.size()), known))
+    text.append(" (did you mean ").append(kPrefix).append(*nearest).append("?)");
   return text + "; it is ignored";
 }
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/byte_size.h"
+
 namespace stalloc::runtime {
 namespace {
 
@@ -80,30 +82,6 @@ bool ParseNumber(std::string_view text, Number* value) {
   return true;
 }
 
-// Factor of a size's unit; 0: no such unit.
-double UnitBytes(std::string_view unit) {
-  if (unit.empty() || SameWord(unit, "B")) return 1.0;
-  static constexpr std::string_view kPrefixes = "kmgt";
-  const std::size_t power = kPrefixes.find(static_cast<char>(std::tolower(static_cast<unsigned char>(unit.front()))));
-  if (power == std::string_view::npos) return 0.0;
-  if (unit.size() > 1 && !SameWord(unit.substr(1), "iB")) return 0.0;
-  return std::ldexp(1.0, 10 * static_cast<int>(power + 1));
-}
-
-// A positive number and what stands behind it: "1.5 GiB", "40%".
-struct Amount {
-  double number;
-  std::string_view unit;
-};
-std::optional<Amount> AmountIn(std::string_view text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  Amount amount{};
-  if (!ParseNumber(text.substr(0, digits), &amount.number) || !(amount.number > 0.0)) return std::nullopt;
-  amount.unit = text.substr(digits);
-  while (!amount.unit.empty() && amount.unit.front() == ' ') amount.unit.remove_prefix(1);
-  return amount;
-}
-
 }  // namespace
 
 bool ParseSetting(std::string_view text, bool* value) {
@@ -143,11 +121,12 @@ bool ParseSetting(std::string_view text, PathPattern* value) {
 }
 
 bool ParseSetting(std::string_view text, MemoryLimit* value) {
-  const std::optional<Amount> amount = AmountIn(text);
-  if (!amount) return false;
-  if (amount->unit == "%") {
-    if (amount->number > 100.0) return false;
-    *value = MemoryLimit{.bytes = 0, .share = amount->number / 100.0};
+  if (text.ends_with('%')) {
+    text.remove_suffix(1);
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    double percent = 0.0;
+    if (!ParseNumber(text, &percent) || !(percent > 0.0 && percent <= 100.0)) return false;
+    *value = MemoryLimit{.bytes = 0, .share = percent / 100.0};
     return true;
   }
   ByteSize size;
@@ -157,11 +136,9 @@ bool ParseSetting(std::string_view text, MemoryLimit* value) {
 }
 
 bool ParseSetting(std::string_view text, ByteSize* value) {
-  const std::optional<Amount> amount = AmountIn(text);
-  if (!amount) return false;
-  const double bytes = amount->number * UnitBytes(amount->unit);
-  if (!(bytes >= 1.0) || bytes >= std::ldexp(1.0, 63)) return false;
-  *value = ByteSize{static_cast<std::uint64_t>(bytes)};
+  const std::optional<std::uint64_t> bytes = ParseByteSize(text);
+  if (!bytes) return false;
+  *value = ByteSize{*bytes};
   return true;
 }
 

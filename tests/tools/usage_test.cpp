@@ -1,4 +1,7 @@
 // The command line as such: help, versions, mistakes, and files that are not what they say.
+#include <zlib.h>
+
+#include <algorithm>
 
 #include "command.h"
 
@@ -21,7 +24,6 @@ TEST_F(Usage, EveryVerbHasHelpWithAnExample) {
 TEST_F(Usage, MistakesAreExitCodeTwo) {
   const std::string input = Write("small.csv", SmallLifetimes());
   const std::vector<std::vector<std::string>> mistakes = {
-      {},
       {"dance"},
       {"plan"},
       {"plan", input, "--capacity", "-5"},
@@ -45,9 +47,21 @@ TEST_F(Usage, MistakesAreExitCodeTwo) {
     const Ended ended = RunStalloc(mistake);
     EXPECT_EQ(ended.exit_code, 2) << ::testing::PrintToString(mistake) << ended.errors;
     EXPECT_TRUE(ended.errors.starts_with("stalloc: error: ")) << ended.errors;
-    EXPECT_LT(ended.errors.size(), 200u) << ended.errors;
+    EXPECT_LT(ended.errors.size(), 300u) << ended.errors;
+    EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
     EXPECT_EQ(ended.output, "") << ::testing::PrintToString(mistake);
   }
+}
+
+// Who does not know what to ask for is told the usual things; a script that forgot its arguments fails.
+TEST_F(Usage, WithoutArgumentsItNamesTheUsualUses) {
+  const Ended ended = RunStalloc({});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_EQ(ended.output, "");
+  for (const char* use :
+       {"stalloc doctor --", "stalloc run --", "stalloc run --trace=", "stalloc show", "stalloc replay"})
+    EXPECT_NE(ended.errors.find(use), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.errors.find("stalloc --help"), std::string::npos) << ended.errors;
 }
 
 // tools/quickstart and tools/setup: both install and build things, so that a mistaken option must not start them.
@@ -112,9 +126,22 @@ TEST_F(Usage, HostileFilesAreRefusedByName) {
 TEST_F(Usage, AMistakeIsNamedAsItWasWritten) {
   const std::string input = Write("small.csv", SmallLifetimes());
   const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
-      {{"dance"}, "there is no command dance"},
-      {{"run", "--memory-limit=abc", "--", "true"}, "--memory-limit=abc: it must be SIZE|PERCENT%"},
-      {{"doctor", "--no-such-option"}, "doctor has no option --no-such-option"},
+      {{"dance"}, "there is no command dance; stalloc --help"},
+      {{"repaly", input}, "there is no command repaly; did you mean replay?"},
+      {{"--verison"}, "there is no option --verison; did you mean --version?"},
+      {{"plan", input, "--capcity=3"}, "--capcity=3; did you mean --capacity?"},
+      {{"plan", input, "--xyz"}, "--xyz; stalloc plan --help"},
+      {{"run", "--memory-limt=3GiB", "--", "true"}, "--memory-limt=3GiB; did you mean --memory-limit?"},
+      {{"run", "--memory-limit=abc", "--", "true"},
+       "--memory-limit=abc: it must be SIZE|PERCENT% (a size is bytes, or KiB"},
+      {{"doctor", "--no-such-option"}, "doctor has no option --no-such-option; stalloc doctor --help"},
+      {{"doctor", "--jsn"}, "--jsn; did you mean --json?"},
+      {{"plan", input, "--capacity", "20 gigs"}, "--capacity: \"20 gigs\" is no size; it must be bytes, or KiB"},
+      {{"plan", input, "--alignment", "-2MiB"}, "--alignment: \"-2MiB\" is no size"},
+      {{"plan", input, "--step", "-1"}, "--step: \"-1\" is no whole number"},
+      {{"plan", input, "--threads=two"}, "--threads: \"two\" is no whole number"},
+      {{"replay", input, "--growth", "9"}, "--growth: \"9\" must be auto|1.0..4.0"},
+      {{"replay", input, "--memory", "lots"}, "--memory: \"lots\" is no size"},
       {{"plan", input, "--deadline", "soon"}, "soon is no number of seconds"},
       {{"plan", Write("stats.json", R"({"format": "stalloc-statistics", "version": 1, "process": {}, "total": {}, )"
                                     R"("devices": []})")},
@@ -128,6 +155,37 @@ TEST_F(Usage, TheLineOfAMistakeIsNamed) {
   const Ended ended = RunStalloc({"plan", Write("bad.csv", "id,lower,upper,size\n1,0,1,8\n2,3,3,8\n")});
   EXPECT_EQ(ended.exit_code, 3);
   EXPECT_NE(ended.errors.find("line 3"), std::string::npos) << ended.errors;
+}
+
+// Recorded files are large, so people pack them: the contents say so, not the name.
+TEST_F(Usage, EveryVerbReadsWhatIsGzipped) {
+  const auto pack = [&](const std::string& name, const std::string& content) {
+    const gzFile file = gzopen(Path(name).c_str(), "wb");
+    gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
+    gzclose(file);
+    return Path(name);
+  };
+  const std::string csv = pack("events", SmallTraining(4, 10));
+  const std::string lifetimes = pack("lifetimes.csv", SmallLifetimes());
+  const std::string statistics = pack(
+      "stats.json.gz", R"({"format": "stalloc-statistics", "version": 1, "process": {}, "total": {}, "devices": []})");
+  for (const char* verb : {"show", "plan", "replay"}) EXPECT_EQ(RunStalloc({verb, csv}).exit_code, 0) << verb;
+  for (const char* verb : {"show", "plan"}) EXPECT_EQ(RunStalloc({verb, lifetimes}).exit_code, 0) << verb;
+  EXPECT_EQ(RunStalloc({"show", statistics}).exit_code, 0);
+
+  ASSERT_EQ(RunStalloc({"plan", lifetimes, "-o", Path("small.plan")}).exit_code, 0);
+  const Ended plan = RunStalloc({"show", pack("small.plan.gz", Read(Path("small.plan")))});
+  EXPECT_EQ(plan.exit_code, 3);
+  EXPECT_NE(plan.errors.find("small.plan.gz: a gzipped plan; gunzip"), std::string::npos) << plan.errors;
+}
+
+TEST_F(Usage, AFolderAndAPipeAreRefusedByName) {
+  const Ended folder = RunStalloc({"show", Path(".")});
+  EXPECT_EQ(folder.exit_code, 1);
+  EXPECT_NE(folder.errors.find("Is a directory"), std::string::npos) << folder.errors;
+  const Ended pipe = RunWords({"sh", "-c", "echo text | " STALLOC_COMMAND " show /dev/stdin"});
+  EXPECT_EQ(pipe.exit_code, 1);
+  EXPECT_NE(pipe.errors.find("/dev/stdin: is a pipe"), std::string::npos) << pipe.errors;
 }
 
 TEST_F(Usage, OutputThatCannotBeWrittenIsAnError) {

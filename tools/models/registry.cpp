@@ -9,10 +9,10 @@ struct Entry {
 };
 
 constexpr Entry kModels[] = {
-    {"best-fit", MakeBestFitArena},
     {"torch", MakeTorchCaching},
     {"torch-expandable", MakeTorchExpandable},
     {"cuda-async", MakeCudaAsyncPool},
+    {"best-fit", MakeBestFitArena},
 };
 
 }  // namespace

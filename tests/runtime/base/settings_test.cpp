@@ -93,9 +93,17 @@ TEST(Settings, MemoryLimits) {
     const char* text;
     std::uint64_t bytes;
   } cases[] = {
-      {"4096", 4096},       {"3KiB", 3072},         {"2 MiB", 2U << 20},
-      {"1.5GiB", 3U << 29}, {"20gib", 20ULL << 30}, {"1TiB", 1ULL << 40},
-      {"512M", 512U << 20}, {"100%", device_bytes}, {"50%", device_bytes / 2},
+      {"4096", 4096},
+      {"3KiB", 3072},
+      {"2 MiB", 2U << 20},
+      {"1.5GiB", 3U << 29},
+      {"20gib", 20ULL << 30},
+      {"1TiB", 1ULL << 40},
+      {"512M", 512U << 20},
+      {"100%", device_bytes},
+      {"50%", device_bytes / 2},
+      {"20GB", 20'000'000'000},
+      {"12.5 %", device_bytes / 8},
   };
   for (const auto& c : cases) {
     const Loaded loaded = Load({std::string("STALLOC_MEMORY_LIMIT=") + c.text});
@@ -109,13 +117,28 @@ TEST(Settings, ABadValueGivesOneWarningAndTheDefault) {
     const char* name;
     const char* value;
   } cases[] = {
-      {"STALLOC_DISABLE", "2"},          {"STALLOC_LOG", "loud"},          {"STALLOC_GROWTH", "0.9"},
-      {"STALLOC_GROWTH", "nan"},         {"STALLOC_GROWTH", "1.0x"},       {"STALLOC_STACK_DEPTH", "0"},
-      {"STALLOC_STACK_DEPTH", "65"},     {"STALLOC_STACK_DEPTH", "1e1"},   {"STALLOC_STACK_DEPTH", "99999999999"},
-      {"STALLOC_MEMORY_LIMIT", "0"},     {"STALLOC_MEMORY_LIMIT", "101%"}, {"STALLOC_MEMORY_LIMIT", "20 gigs"},
-      {"STALLOC_MEMORY_LIMIT", "-1GiB"}, {"STALLOC_MEMORY_LIMIT", "GiB"},  {"STALLOC_MEMORY_LIMIT", "99999999TiB"},
-      {"STALLOC_TRACE", "a%d"},          {"STALLOC_TRACE", "a%"},          {"STALLOC_PLAN_CACHE", "maybe"},
-      {"STALLOC_IPC", "perhaps"},        {"STALLOC_SERVE", "none"},
+      {"STALLOC_DISABLE", "2"},
+      {"STALLOC_LOG", "loud"},
+      {"STALLOC_GROWTH", "0.9"},
+      {"STALLOC_GROWTH", "nan"},
+      {"STALLOC_GROWTH", "1.0x"},
+      {"STALLOC_STACK_DEPTH", "0"},
+      {"STALLOC_STACK_DEPTH", "65"},
+      {"STALLOC_STACK_DEPTH", "1e1"},
+      {"STALLOC_STACK_DEPTH", "99999999999"},
+      {"STALLOC_MEMORY_LIMIT", "0"},
+      {"STALLOC_MEMORY_LIMIT", "101%"},
+      {"STALLOC_MEMORY_LIMIT", "20 gigs"},
+      {"STALLOC_MEMORY_LIMIT", "-5%"},
+      {"STALLOC_MEMORY_LIMIT", "%"},
+      {"STALLOC_MEMORY_LIMIT", "-1GiB"},
+      {"STALLOC_MEMORY_LIMIT", "GiB"},
+      {"STALLOC_MEMORY_LIMIT", "99999999TiB"},
+      {"STALLOC_TRACE", "a%d"},
+      {"STALLOC_TRACE", "a%"},
+      {"STALLOC_PLAN_CACHE", "maybe"},
+      {"STALLOC_IPC", "perhaps"},
+      {"STALLOC_SERVE", "none"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(std::string(c.name) + "=" + c.value);

@@ -6,7 +6,8 @@
 
 namespace stalloc::tools {
 
-// Three significant digits in the largest binary unit that fits: "512 B", "1.50 KiB", "26.4 GiB".
+// Two decimals in the largest binary unit that fits, as the library's own lines have them, so that what is live and
+// what is reserved can be told apart: "512 B", "1.50 KiB", "26.43 GiB".
 std::string HumanBytes(std::uint64_t bytes);
 
 // "12,345,678"

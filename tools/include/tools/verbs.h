@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/failure.h"
+#include "tools/options.h"
 
 namespace stalloc::tools {
 
@@ -24,8 +25,9 @@ inline std::vector<std::string> CommandOf(const CLI::App& verb, const std::vecto
   std::vector<std::string> command = verb.remaining();
   // What the command line does not know is taken for the command; no command begins with a dash.
   if (!command.empty() && command.front().starts_with('-'))
-    throw Failure(ExitCode::kUsage, verb.get_name() + " has no option " + command.front() + "; stalloc " +
-                                        verb.get_name() + " --help lists them");
+    throw Failure(ExitCode::kUsage, verb.get_name() + " has no option " + command.front() +
+                                        DidYouMean(verb, command.front()) + "; stalloc " + verb.get_name() +
+                                        " --help lists them");
   command.insert(command.end(), behind_dashes.begin(), behind_dashes.end());
   return command;
 }
