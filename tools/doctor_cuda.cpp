@@ -49,9 +49,16 @@ Finding ExamineRoute(const std::string& route, const fs::path& library) {
   SetVariable(&environment, "STALLOC_STATS", folder.Path("stats.json"));
   SetVariable(&environment, "STALLOC_PLAN_CACHE", "off");
   const ChildOutput child = Probe(route, environment);
-  if (child.exit_code != 0) return {Level::kProblem, route, "fails: " + FirstLine(child.errors)};
-  if (ServedRequests(folder.Path("stats.json")) == 0) return {Level::kProblem, route, "works, but is not served"};
-  return {Level::kOk, route, "served"};
+  if (child.exit_code != 0) {
+    return {Level::kProblem, route, "fails: " + FirstLine(child.errors),
+            "see whether nvidia-smi and a CUDA program run without stalloc; if they do, this is a fault of stalloc"};
+  }
+  if (ServedRequests(folder.Path("stats.json")) == 0) {
+    const std::string said = FirstLine(child.errors);
+    return {Level::kProblem, route, "works, but is not served" + (said.empty() ? "" : ": " + said),
+            "STALLOC_LOG=info before a program of yours says more; another preload or a profiler may stand in between"};
+  }
+  return {Level::kOk, route, "served", ""};
 }
 
 }  // namespace
@@ -59,26 +66,38 @@ Finding ExamineRoute(const std::string& route, const fs::path& library) {
 Findings ExamineLibrary(const fs::path& library) {
   const ChildOutput child = CaptureChild({"true"}, PreloadedEnvironment(library));
   if (!child.started)
-    return {{Level::kNote, "library", library.string() + ", not tried: no `true` on the search path"}};
+    return {{Level::kNote, "library", library.string() + ", not tried: no `true` on the search path",
+             "nothing need be done, or put coreutils on PATH to have it tried"}};
   if (child.exit_code != 0 || !child.errors.empty() || !child.output.empty()) {
-    return {{Level::kProblem, "library", library.string() + " disturbs a program: " + FirstLine(child.errors)}};
+    return {{Level::kProblem, "library", library.string() + " disturbs a program: " + FirstLine(child.errors),
+             "build or install it on this system (tools/setup, cmake --build --preset release), or name the right one "
+             "with --library"}};
   }
-  return {{Level::kOk, "library", library.string() + " loads"}};
+  return {{Level::kOk, "library", library.string() + " loads", ""}};
 }
 
 Findings ExamineDriver() {
   const ChildOutput child = Probe(kDescribeDriver, PlainEnvironment());
-  if (child.exit_code != 0) return {{Level::kProblem, "driver", "no usable CUDA driver: " + FirstLine(child.errors)}};
+  if (child.exit_code != 0) {
+    return {{Level::kProblem, "driver", "no usable CUDA driver: " + FirstLine(child.errors),
+             "install NVIDIA's driver, or give the container the GPU (docker run --gpus=all); without one, "
+             "tools/quickstart shows stalloc on a simulated device"}};
+  }
   const nlohmann::json driver = nlohmann::json::parse(child.output);
   const int version = driver.at("version");
-  Findings findings{{Level::kOk, "driver", Format("for CUDA %d.%d", version / 1000, version % 1000 / 10)}};
-  if (driver.at("devices").empty()) findings.push_back({Level::kProblem, "device", "none"});
+  Findings findings{{Level::kOk, "driver", Format("for CUDA %d.%d", version / 1000, version % 1000 / 10), ""}};
+  if (driver.at("devices").empty()) {
+    findings.push_back({Level::kProblem, "device", "none",
+                        "see whether nvidia-smi -L lists one, and whether CUDA_VISIBLE_DEVICES hides it"});
+  }
   int ordinal = 0;
   for (const nlohmann::json& device : driver.at("devices")) {
     const bool servable = device.at("virtual_memory");
-    findings.push_back({servable ? Level::kOk : Level::kProblem, Format("device %d", ordinal++),
-                        device.at("name").get<std::string>() + ", " + HumanBytes(device.at("memory_bytes")) +
-                            (servable ? "" : ": without virtual memory management, cannot be served")});
+    findings.push_back(
+        {servable ? Level::kOk : Level::kProblem, Format("device %d", ordinal++),
+         device.at("name").get<std::string>() + ", " + HumanBytes(device.at("memory_bytes")) +
+             (servable ? "" : ": without virtual memory management, cannot be served"),
+         servable ? "" : "use another GPU (CUDA_VISIBLE_DEVICES); in a virtual machine, pass it through whole"});
   }
   return findings;
 }
@@ -88,7 +107,8 @@ Findings ExamineRoutes(const fs::path& library) {
   // Most programs bring a runtime of their own: where none is on the search path there is nothing to try.
   Finding runtime = ExamineRoute("libcudart", library);
   if (runtime.level == Level::kProblem && runtime.text.ends_with("cannot be loaded")) {
-    runtime = {Level::kNote, "libcudart", "none on the search path, not tried"};
+    runtime = {Level::kNote, "libcudart", "none on the search path, not tried",
+               "nothing need be done: PyTorch and most programs bring their own"};
   }
   findings.push_back(runtime);
   return findings;

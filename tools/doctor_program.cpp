@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "runtime/base/settings.h"
@@ -56,10 +57,10 @@ Findings ExamineFramework(const Framework& framework, const std::string& version
     const std::string value = Variable(variable);
     if (value.empty() || value.find(framework.needed) != std::string::npos) continue;
     return {{Level::kProblem, framework.package,
-             Format("%s: %s=%s keeps its tensors' requests from CUDA; unset it, or add %s", version.c_str(), variable,
-                    value.c_str(), framework.needed)}};
+             Format("%s: %s=%s keeps its tensors' requests from CUDA", version.c_str(), variable, value.c_str()),
+             Format("unset %s, or add %s to it", variable, framework.needed)}};
   }
-  return {{Level::kOk, framework.package, version}};
+  return {{Level::kOk, framework.package, version, ""}};
 }
 
 fs::path FindOnPath(const std::string& command) {
@@ -72,29 +73,41 @@ fs::path FindOnPath(const std::string& command) {
   return {};
 }
 
-// Why the dynamic linker would not preload anything into the executable; empty if it would.
-std::string WhyNotPreloadable(const fs::path& path, std::ifstream& file) {
+struct Refusal {
+  std::string why;
+  std::string next;
+};
+
+// Why the dynamic linker would not preload anything into the executable; nullopt if it would.
+std::optional<Refusal> WhyNotPreloadable(const fs::path& path, std::ifstream& file) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0) {
-    return "runs with another user's rights: preloading is refused";
+    return Refusal{"runs with another user's rights: preloading is refused",
+                   "name the program that it starts, or set LD_PRELOAD behind it (sudo env LD_PRELOAD=... CMD)"};
   }
   Elf64_Ehdr header{};
   file.read(reinterpret_cast<char*>(&header), sizeof header);
-  if (!file || header.e_ident[EI_CLASS] != ELFCLASS64) return "is no 64-bit program";
+  if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) {
+    return Refusal{"is no 64-bit program", "name a program or a script that begins with #!, as in -- python train.py"};
+  }
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};
     file.seekg(static_cast<std::streamoff>(header.e_phoff + std::uint64_t{i} * header.e_phentsize));
     file.read(reinterpret_cast<char*>(&segment), sizeof segment);
-    if (file && segment.p_type == PT_INTERP) return {};
+    if (file && segment.p_type == PT_INTERP) return std::nullopt;
   }
-  return "is statically linked: nothing can be preloaded into it";
+  return Refusal{"is statically linked: nothing can be preloaded into it",
+                 "link it dynamically, or name the dynamically linked program that it starts"};
 }
 
 Findings ExamineExecutable(const fs::path& path, int scripts_left) {
   std::ifstream file(path, std::ios::binary);
   char start[2] = {};
   file.read(start, sizeof start);
-  if (!file) return {{Level::kProblem, "command", path.string() + " cannot be read"}};
+  if (!file) {
+    return {{Level::kProblem, "command", path.string() + " cannot be read",
+             "see whether it is there and its rights allow reading (ls -l)"}};
+  }
   if (std::memcmp(start, "#!", 2) == 0 && scripts_left > 0) {
     std::string line, interpreter, argument;
     std::getline(file, line);
@@ -103,9 +116,9 @@ Findings ExamineExecutable(const fs::path& path, int scripts_left) {
     return ExamineExecutable(interpreter, scripts_left - 1);
   }
   file.seekg(0);
-  const std::string reason = WhyNotPreloadable(path, file);
-  if (!reason.empty()) return {{Level::kProblem, "command", path.string() + " " + reason}};
-  return {{Level::kOk, "command", path.string() + " can be preloaded into"}};
+  if (const auto refusal = WhyNotPreloadable(path, file))
+    return {{Level::kProblem, "command", path.string() + " " + refusal->why, refusal->next}};
+  return {{Level::kOk, "command", path.string() + " can be preloaded into", ""}};
 }
 
 }  // namespace
@@ -116,39 +129,65 @@ Findings ExamineSettings() {
   std::vector<const char*> block;
   block.reserve(environment.size() + 1);
   for (const std::string& entry : environment) {
-    if (entry.starts_with("STALLOC_")) findings.push_back({Level::kNote, "setting", entry});
+    if (entry.starts_with("STALLOC_")) {
+      findings.push_back(
+          {Level::kNote, "setting", entry, "unset " + entry.substr(0, entry.find('=')) + " if the default is to hold"});
+    }
     block.push_back(entry.c_str());
   }
   block.push_back(nullptr);
   std::vector<std::string> warnings;
   const runtime::Settings settings = runtime::LoadSettings(block.data(), &warnings);
-  for (const std::string& warning : warnings) findings.push_back({Level::kNote, "setting", warning});
-  if (settings.disable) findings.push_back({Level::kProblem, "setting", "STALLOC_DISABLE turns everything off"});
-  if (findings.empty()) findings.push_back({Level::kOk, "settings", "all have their defaults"});
+  for (const std::string& warning : warnings) {
+    findings.push_back({Level::kNote, "setting", warning, "correct it; stalloc run --help lists the settings"});
+  }
+  if (settings.disable) {
+    findings.push_back({Level::kProblem, "setting", "STALLOC_DISABLE turns everything off", "unset STALLOC_DISABLE"});
+  }
+  if (findings.empty()) findings.push_back({Level::kOk, "settings", "all have their defaults", ""});
 
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "CUDA_MPS_PIPE_DIRECTORY", "LD_PRELOAD"}) {
-    const std::string value = Variable(name);
-    if (!value.empty()) findings.push_back({Level::kNote, "environment", std::string(name) + "=" + value});
+  constexpr struct {
+    const char* name;
+    const char* next;
+  } kShared[] = {
+      {"CUDA_VISIBLE_DEVICES", "see that the devices above are the ones that you mean"},
+      {"CUDA_INJECTION64_PATH", "a profiler shares the process; unset it if the figures are to be the program's alone"},
+      {"CUDA_MPS_PIPE_DIRECTORY", "processes share the GPU; STALLOC_MEMORY_LIMIT bounds what this one holds"},
+      {"LD_PRELOAD", "stalloc run keeps it, behind libstalloc.so; unset it if it is not meant for this command"},
+  };
+  for (const auto& shared : kShared) {
+    const std::string value = Variable(shared.name);
+    if (value.empty()) continue;
+    findings.push_back({Level::kNote, "environment", std::string(shared.name) + "=" + value, shared.next});
   }
   return findings;
 }
 
 Findings ExamineFrameworks(const std::string& python) {
   const ChildOutput child = CaptureChild({python, "-c", VersionScript()}, CurrentEnvironment());
-  if (!child.started || child.exit_code != 0) return {{Level::kNote, "frameworks", python + " does not run"}};
+  if (!child.started || child.exit_code != 0) {
+    return {{Level::kNote, "frameworks", python + " does not run",
+             "nothing need be done for a program that is not Python's; otherwise name its python: -- PYTHON train.py"}};
+  }
   const nlohmann::json versions = nlohmann::json::parse(child.output, nullptr, false);
   Findings findings;
   for (const Framework& framework : KnownFrameworks()) {
     if (!versions.is_object() || !versions.contains(framework.package)) continue;
     for (Finding& finding : ExamineFramework(framework, versions.at(framework.package))) findings.push_back(finding);
   }
-  if (findings.empty()) findings.push_back({Level::kNote, "frameworks", "none in " + python});
+  if (findings.empty()) {
+    findings.push_back({Level::kNote, "frameworks", "none in " + python,
+                        "if the program needs one, activate its environment, or name its python: -- PYTHON train.py"});
+  }
   return findings;
 }
 
 Findings ExamineCommand(const std::string& command) {
   const fs::path path = FindOnPath(command);
-  if (path.empty()) return {{Level::kProblem, "command", command + " is not on the search path"}};
+  if (path.empty()) {
+    return {{Level::kProblem, "command", command + " is not on the search path",
+             "write its path, or activate the environment that has it"}};
+  }
   constexpr int kScriptsOfScripts = 4;
   return ExamineExecutable(path, kScriptsOfScripts);
 }

@@ -33,6 +33,7 @@ const char* LevelName(Finding::Level level) {
 void Print(const Findings& findings, bool served) {
   for (const Finding& finding : findings) {
     std::printf("%-8s %-17s %s\n", LevelName(finding.level), finding.subject.c_str(), finding.text.c_str());
+    if (!finding.next.empty()) std::printf("%-26s -> %s\n", "", finding.next.c_str());
   }
   std::printf("\n%s\n", served ? "Requests would be served." : "Requests would not be served, or not all: see above.");
 }
@@ -42,8 +43,10 @@ void PrintJson(const Findings& findings, bool served) {
   json["served"] = served;
   json["findings"] = nlohmann::ordered_json::array();
   for (const Finding& finding : findings) {
-    json["findings"].push_back(
-        {{"level", LevelName(finding.level)}, {"subject", finding.subject}, {"text", finding.text}});
+    nlohmann::ordered_json entry = {
+        {"level", LevelName(finding.level)}, {"subject", finding.subject}, {"text", finding.text}};
+    if (!finding.next.empty()) entry["next"] = finding.next;
+    json["findings"].push_back(std::move(entry));
   }
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }

@@ -23,6 +23,8 @@ class Doctor : public PreloadedTest {
   static std::string LevelOf(const Ended& ended, const std::string& subject) {
     const json answer = json::parse(ended.output);
     for (const json& finding : answer.at("findings")) {
+      // Whatever is not well comes with what to do about it.
+      EXPECT_EQ(finding.at("level") == "ok", !finding.contains("next")) << finding;
       if (finding.at("subject") == subject) return finding.at("level");
     }
     return "absent";

@@ -18,6 +18,7 @@ struct Finding {
   Level level = Level::kOk;
   std::string subject;
   std::string text;
+  std::string next;  // what to do about it, or that nothing need be done; empty where all is well
 };
 
 using Findings = std::vector<Finding>;
