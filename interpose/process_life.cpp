@@ -17,6 +17,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
 #include "runtime/call_sites/program_fingerprint.h"
+#include "runtime/service/asked_files.h"
 #include "runtime/service/service.h"
 
 namespace stalloc::interpose {
@@ -84,7 +85,9 @@ __attribute__((constructor)) void AtLoad() noexcept {
       TakeBackAllSettings();
       return;
     }
-    SetFrameworkSettings(SettingsInSilence(runtime::IsPython(program_invocation_name)));
+    const runtime::Settings settings = SettingsInSilence(runtime::IsPython(program_invocation_name));
+    SetFrameworkSettings(settings);
+    runtime::NoteAskedFiles(settings);
   } catch (...) {  // without memory there is nothing to be set
   }
 }
@@ -92,7 +95,12 @@ __attribute__((constructor)) void AtLoad() noexcept {
 // After the destructors of the program and of the libraries that it loaded later; those of libraries that it was linked
 // with may still come, and free. The allocator goes on answering them.
 __attribute__((destructor)) void AtExit() noexcept {
-  if (ServingAlready()) runtime::Finish();
+  if (ServingAlready()) return runtime::Finish();
+  if (process_state.load(std::memory_order_acquire) != ProcessState::kUndecided || !Enabled()) return;
+  try {
+    runtime::SayWhichFilesAreMissing(SettingsInSilence());
+  } catch (...) {  // without memory there is nothing to be said
+  }
 }
 
 }  // namespace

@@ -77,11 +77,12 @@ std::vector<std::string> ChildEnvironment(const RunOptions& options) {
   return environment;
 }
 
+// As the command has it: by the option, or else by the environment.
 std::string ValueOf(const RunOptions& options, const std::string& setting_name) {
   for (const SettingOption& option : options.settings) {
-    if (option.setting.name == kPrefix + setting_name) return option.value;
+    if (option.setting.name == kPrefix + setting_name && !option.value.empty()) return option.value;
   }
-  return {};
+  return Variable((kPrefix + setting_name).c_str());
 }
 
 bool WasWritten(const std::string& file, std::span<const char> magic) {

@@ -9,6 +9,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/call_sites/call_site.h"
+#include "runtime/service/asked_files.h"
 #include "runtime/service/program_needs.h"
 #include "runtime/service/service.h"
 #include "runtime/service/signal_request.h"
@@ -122,7 +123,7 @@ void Finish() noexcept {
     process->recorder.Stop();
     SignalRequest::Stop();
     const Statistics statistics = Collect(*process);
-    if (statistics.devices.empty()) return;  // nothing was asked for
+    if (statistics.devices.empty()) return SayWhichFilesAreMissing(process->settings);  // nothing was asked for
     if (process->settings.summary) LogLine(SummaryLine(statistics));
     WriteIfWanted(*process, statistics);
   } catch (const std::exception&) {  // the program's end must not fail on its statistics
