@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "planner/lower_bound.h"
+#include "recurrence/recurrence_period.h"
 
 namespace stalloc::runtime {
-
-namespace {
-
-// So much more than the program's own peak may be planned for.
-constexpr double kMostOverPeak = 0.01;
-
-}  // namespace
 
 PlanningTask TaskOf(const PlanFollower::Scaled& scaled, const DeviceMemory& memory) {
   PlanningTask task = *scaled.plan->task;
@@ -47,7 +41,7 @@ void MakeRoom(const PlanFollower::Scaled& scaled, const DeviceMemory& memory, Pl
 bool IsNeeded(const PlanningTask& task, const DeviceMemory& memory) {
   const auto peak = static_cast<double>(memory.Counters().peak_live_bytes);
   const planner::Bytes bound = planner::LowerBound(task.pages.problem) - task.hole_pages * kPageBytes;
-  return static_cast<double>(bound) <= peak * (1 + kMostOverPeak) + kPageBytes;
+  return static_cast<double>(bound) <= peak * (1 + recurrence::kMostOverPeak) + kPageBytes;
 }
 
 }  // namespace stalloc::runtime

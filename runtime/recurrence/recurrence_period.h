@@ -14,6 +14,9 @@
 
 namespace stalloc::runtime::recurrence {
 
+// Where sizes scale, so much more than the largest iteration held may be planned for.
+inline constexpr double kMostOverPeak = 0.01;
+
 // The last whole iteration is requests [begin, end), the one before it [previous, begin). requests[end] was seen.
 struct Iteration {
   std::size_t previous = 0;

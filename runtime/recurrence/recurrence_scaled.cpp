@@ -22,7 +22,6 @@ constexpr std::size_t kMostRequests = 1u << 15;  // of the iterations that are c
 // other, for two may be alike by chance where requests come and go (experts).
 constexpr double kAlike = 0.95;
 constexpr double kAlikeOfTwo = 0.985;
-constexpr double kMostOverPeak = 0.01;  // so much more than the largest iteration may be planned for
 // Of the bytes by which the others differ from the largest iteration, this share may be more and not less. Sizes that
 // scale are all smaller (0 to 2 % were more in training on lengths, images and graphs); where experts share out their
 // tokens, what some get the others lack (15 to 58 %).
