@@ -69,6 +69,15 @@ PlanStatus Learner::status() const {
   return status_;
 }
 
+void Learner::GiveUp() noexcept {
+  End();
+  memory_.SetObserving(false);
+  finder_.reset();
+  batch_ = {};
+  observations_ = {};
+  Tell([](PlanStatus& status) { status.reason = PlanStatus::Reason::kNoHostMemory; });
+}
+
 bool Learner::Step(PlanChooser::Clock::time_point now) {
   if (!options_.planning) return false;
   memory_.FreeRetiredPlans();

@@ -18,15 +18,19 @@ void LearningThread::Add(Learner* learner, CUcontext context) {
   std::lock_guard lock(mutex_);
   entries_.push_back({learner, context});
   if (running_ || stop_) return;
-  const SignalsBlocked blocked;
-  std::thread([this] { Loop(); }).detach();
+  try {
+    const SignalsBlocked blocked;
+    std::thread([this] { Loop(); }).detach();
+  } catch (const std::exception&) {  // the next device's may be had
+    entries_.pop_back();
+    throw;
+  }
   running_ = true;
 }
 
 void LearningThread::Remove(Learner* learner) {
   std::unique_lock lock(mutex_);
   std::erase_if(entries_, [&](const Entry& entry) { return entry.learner == learner; });
-  learner->End();
   wake_.wait_for(lock, std::chrono::seconds(2), [&] { return !stepping_; });
 }
 
@@ -46,7 +50,7 @@ bool LearningThread::Step(const Entry& entry) noexcept {
     return true;
   } catch (const std::exception&) {
     LogWarn("the host is out of memory: on one device nothing more is learned and planned");
-    entry.learner->End();
+    entry.learner->GiveUp();
     return false;
   }
 }

@@ -78,6 +78,8 @@ Json NameOf(PlanStatus::Reason reason) {
       return "no iteration";
     case PlanStatus::Reason::kIterationsDiffer:
       return "iterations differ";
+    case PlanStatus::Reason::kNoHostMemory:
+      return "no host memory";
   }
   return nullptr;
 }
@@ -163,6 +165,7 @@ std::string WhyOnline(const Statistics& statistics) {
     case PlanStatus::State::kLeftAlone:
       break;
   }
+  if (device->plan.reason == PlanStatus::Reason::kNoHostMemory) return "the host ran out of memory";
   if (device->plan.reason == PlanStatus::Reason::kIterationsDiffer) return "iterations differ too much";
   return figures.planned_requests + figures.online_requests < kTooFew ? "too few requests to learn from"
                                                                       : "no repeating iteration was found";

@@ -80,6 +80,7 @@ TEST_F(DeviceContexts, LearningEndsWithoutHostMemory) {
   for (int i = 0; i < 500 && steps == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   learning.Remove(&learner);
+  EXPECT_FALSE(memory_->observing()) << "nobody fetches what is put down";
   EXPECT_EQ(steps, 1) << "half of what was seen may be lost: it is not tried again";
   learning.Stop();
 }

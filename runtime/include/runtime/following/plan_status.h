@@ -15,7 +15,7 @@ struct PlanStatus {
     kSettled,    // a plan is in force and does well
     kLeftAlone,  // no plan: served online
   };
-  enum class Reason : std::uint8_t { kNone, kNoIteration, kIterationsDiffer };
+  enum class Reason : std::uint8_t { kNone, kNoIteration, kIterationsDiffer, kNoHostMemory };
 
   State state = State::kWatching;
   Reason reason = Reason::kNone;  // why there is no plan, as far as is known

@@ -49,6 +49,10 @@ class Learner {
   // The process ends: nothing is looked for any more. Any thread; does not wait.
   void End() noexcept { chooser_.End(); }
 
+  // There will be no Step any more, for want of host memory or of a thread: nothing is put down for one from here on.
+  // The plan in force stays.
+  void GiveUp() noexcept;
+
   // What has become of it so far. Any thread.
   PlanStatus status() const;
 

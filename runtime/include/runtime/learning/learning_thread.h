@@ -19,7 +19,8 @@ class LearningThread {
  public:
   explicit LearningThread(const DriverApi& driver) : driver_(driver) {}
 
-  // Adds a device; `context` is made current while its learner steps.
+  // Adds a device; `context` is made current while its learner steps. Throws, and has not added it, where the host has
+  // no memory or no thread for it.
   void Add(Learner* learner, CUcontext context);
 
   // Takes a device out, once its learner is not stepping.
