@@ -10,18 +10,25 @@
 namespace stalloc::interpose {
 namespace {
 
-void StreamEnds(CUstream stream) noexcept {
-  if (stream != nullptr && ServingAlready()) runtime::NoteStreamDestroyed(stream);
+template <typename Destroy>
+CUresult DestroyStream(CUstream stream, Destroy destroy) noexcept {
+  const bool told = ServingAlready();
+  if (told) runtime::NoteStreamDestroyed(stream);
+  const CUresult result = destroy();
+  if (told && result == CUDA_SUCCESS) runtime::NoteCaptureEnded(stream);  // if there was one
+  return result;
 }
 
-// Around the driver's own destruction of a context. What could not be waited for before is over afterwards.
-template <typename Destroy>
-CUresult EndContext(CUcontext context, Destroy destroy) noexcept {
+bool Succeeded(CUresult result) noexcept { return result == CUDA_SUCCESS; }
+
+// Around the driver's own destruction of a context. `ended(result)`: it has been destroyed.
+template <typename Destroy, typename Ended = decltype(&Succeeded)>
+CUresult EndContext(CUcontext context, Destroy destroy, Ended ended = &Succeeded) noexcept {
   NoteContextChange();
   const bool told = context != nullptr && Enabled();
   const runtime::EndingContext ending = told ? runtime::NoteContextEnds(context) : runtime::EndingContext{};
   const CUresult result = Changed(destroy());
-  if (told) runtime::NoteContextEnded(ending, result);
+  if (told) runtime::NoteContextEnded(ending, ended(result));
   return result;
 }
 
@@ -73,20 +80,12 @@ CUcontext FromGreen(CUgreenCtx green) noexcept {
   return STALLOC_CALL_DRIVER(cuCtxFromGreenCtx, &context, green) == CUDA_SUCCESS ? context : nullptr;
 }
 
-// The driver refuses to destroy a primary context, and then nothing of it ends.
-template <typename Destroy>
-CUresult DestroyContext(CUcontext context, Destroy destroy) noexcept {
-  const int device = context != nullptr && ServingAlready() ? runtime::DeviceOfContext(context) : -1;
-  if (device < 0 || PrimaryContext(device) != context) return EndContext(context, destroy);
-  const CUresult result = destroy();
-  if (result == CUDA_SUCCESS) EndContext(context, [] { return CUDA_SUCCESS; });
-  return result;
-}
-
+// What the driver says may be the error of something that was under way before.
 template <typename Reset>
 CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
-  const CUresult result = EndContext(Enabled() ? PrimaryContext(device) : nullptr, reset);
-  primary_contexts_ended.fetch_add(1, std::memory_order_release);
+  const auto ended = [&](CUresult result) { return Succeeded(result) || !PrimaryIsActive(device); };
+  const CUresult result = EndContext(Enabled() ? PrimaryContext(device) : nullptr, reset, ended);
+  if (ended(result)) primary_contexts_ended.fetch_add(1, std::memory_order_release);
   return result;
 }
 
@@ -96,13 +95,11 @@ CUresult ResetPrimary(CUdevice device, Reset reset) noexcept {
 using namespace stalloc::interpose;
 
 CUresult cuStreamDestroy(CUstream stream) {
-  StreamEnds(stream);
-  return Forward<Entry::k_cuStreamDestroy>(stream);
+  return DestroyStream(stream, [&] { return Forward<Entry::k_cuStreamDestroy>(stream); });
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  StreamEnds(stream);
-  return Forward<Entry::k_cuStreamDestroy_v2>(stream);
+  return DestroyStream(stream, [&] { return Forward<Entry::k_cuStreamDestroy_v2>(stream); });
 }
 
 CUresult cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device) {
@@ -129,11 +126,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 }
 
 CUresult cuCtxDestroy(CUcontext context) {
-  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy>(context); });
+  return EndContext(context, [&] { return Forward<Entry::k_cuCtxDestroy>(context); });
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
-  return DestroyContext(context, [&] { return Forward<Entry::k_cuCtxDestroy_v2>(context); });
+  return EndContext(context, [&] { return Forward<Entry::k_cuCtxDestroy_v2>(context); });
 }
 
 // A green context uses the memory of its device's primary context and retains that: it may be the last to do so. It may
@@ -141,18 +138,22 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
 CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
   const CUresult result = Changed(Forward<Entry::k_cuGreenCtxCreate>(green, resources, device, flags));
   if (result == CUDA_SUCCESS && Enabled())
-    stalloc::runtime::NoteGreenContext(FromGreen(*green), PrimaryContext(device));
+    stalloc::runtime::NoteGreenContext(FromGreen(*green), PrimaryContext(device), device);
   return result;
 }
 
 CUresult cuGreenCtxDestroy(CUgreenCtx green) {
+  namespace runtime = stalloc::runtime;
   const CUcontext context = Enabled() ? FromGreen(green) : nullptr;
-  const int device = context != nullptr ? stalloc::runtime::DeviceOfContext(context) : -1;
-  if (context != nullptr)
-    stalloc::runtime::NoteGreenContextDestroyed(context, device < 0 ? nullptr : PrimaryContext(device));
-  if (device >= 0) return ReleasePrimary(device, [&] { return Forward<Entry::k_cuGreenCtxDestroy>(green); });
-  // It may have been the last to retain its device's primary context.
-  return Changed(Forward<Entry::k_cuGreenCtxDestroy>(green));
+  const int device = context != nullptr ? runtime::DeviceOfContext(context) : -1;
+  if (device < 0) return Changed(Forward<Entry::k_cuGreenCtxDestroy>(green));
+  // It may be the last to retain its device's primary context, whether or not anything was asked for in it.
+  return ReleasePrimary(device, [&] {
+    const runtime::EndingContext ending = runtime::NoteGreenContextEnds(context, PrimaryContext(device));
+    const CUresult result = Forward<Entry::k_cuGreenCtxDestroy>(green);
+    runtime::NoteContextEnded(ending, result == CUDA_SUCCESS);
+    return result;
+  });
 }
 
 // Another context that becomes current is seen by the requests themselves; that none is, by those that need to ask.

@@ -27,10 +27,10 @@ CUresult Waits(CUresult result, CUstream stream, CUevent event) noexcept {
 // The allocator is started before a capture begins: it counts captures from its start on, and must know of this one
 // when the first request comes in the middle of it.
 template <typename Begin>
-CUresult BeginCapture(Begin begin) noexcept {
+CUresult BeginCapture(CUstream stream, Begin begin) noexcept {
   const bool serving = Serving();
   const CUresult result = begin();
-  if (serving && result == CUDA_SUCCESS) runtime::NoteCaptureBegan();
+  if (serving && result == CUDA_SUCCESS) runtime::NoteCaptureBegan(stream);
   return result;
 }
 
@@ -54,7 +54,7 @@ CUresult EndCapture(CUstream stream, CUgraph* graph, End end) noexcept {
   // PyTorch's cudaMallocAsync backend leaves work unjoined in the capture of a backward pass; its own does not.
   if (was_capturing && result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED && PyTorchBackendWasChosen())
     runtime::NoteNeed(runtime::Need::kGraphPools);
-  if (was_capturing && !Capturing(stream)) runtime::NoteCaptureEnded();
+  if (was_capturing && !Capturing(stream)) runtime::NoteCaptureEnded(stream);
   return result;
 }
 
@@ -101,31 +101,34 @@ CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int fla
 }
 
 CUresult cuStreamBeginCapture(CUstream stream) {
-  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture>(stream); });
+  return BeginCapture(stream, [&] { return Forward<Entry::k_cuStreamBeginCapture>(stream); });
 }
 
 CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
-  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture_ptsz>(stream); });
+  return BeginCapture(Order(stream, Streams::kPerThread),
+                      [&] { return Forward<Entry::k_cuStreamBeginCapture_ptsz>(stream); });
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture_v2>(stream, mode); });
+  return BeginCapture(stream, [&] { return Forward<Entry::k_cuStreamBeginCapture_v2>(stream, mode); });
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) {
-  return BeginCapture([&] { return Forward<Entry::k_cuStreamBeginCapture_v2_ptsz>(stream, mode); });
+  return BeginCapture(Order(stream, Streams::kPerThread),
+                      [&] { return Forward<Entry::k_cuStreamBeginCapture_v2_ptsz>(stream, mode); });
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* nodes,
                                      const CUgraphEdgeData* edges, std::size_t count, CUstreamCaptureMode mode) {
   return BeginCapture(
-      [&] { return Forward<Entry::k_cuStreamBeginCaptureToGraph>(stream, graph, nodes, edges, count, mode); });
+      stream, [&] { return Forward<Entry::k_cuStreamBeginCaptureToGraph>(stream, graph, nodes, edges, count, mode); });
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode* nodes,
                                           const CUgraphEdgeData* edges, std::size_t count, CUstreamCaptureMode mode) {
-  return BeginCapture(
-      [&] { return Forward<Entry::k_cuStreamBeginCaptureToGraph_ptsz>(stream, graph, nodes, edges, count, mode); });
+  return BeginCapture(Order(stream, Streams::kPerThread), [&] {
+    return Forward<Entry::k_cuStreamBeginCaptureToGraph_ptsz>(stream, graph, nodes, edges, count, mode);
+  });
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {

@@ -45,7 +45,11 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   const std::uint64_t begun_ns = NowNs();
   const CUresult result = Carry(claim, who);
   const std::uint64_t now_ns = NowNs();
-  const std::uint64_t stalled_ns = stalls_.TakeStalledNs();
+  std::uint64_t stalled_ns = 0;
+  {
+    const HandlesInUse::Use use(in_use_, nullptr);  // of the timer's events
+    stalled_ns = stalls_.TakeStalledNs();
+  }
   std::uint64_t more_bytes = 0;
   {
     std::lock_guard lock(mutex_);
@@ -121,8 +125,7 @@ CUresult DeviceMemory::CarryExchange(Claim* claim) {
     claim->where.kind = Found::Kind::kPages;  // the pages are still claimed, the view is not there any more
     return result;
   }
-  view.former = view.pages;
-  views_->SetPages(claim->where.view, claim->where.pages);
+  views_->SetPages(claim->where.view, std::move(claim->where.pages));
   ++view.live_blocks;
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;
@@ -133,6 +136,7 @@ CUresult DeviceMemory::CarryExchange(Claim* claim) {
 std::optional<StreamTable::Marker> DeviceMemory::RecordBehind(Fence fence) {
   StreamTable::Marker marker;
   NamedStream named;
+  std::optional<HandlesInUse::Use> use;
   {
     std::lock_guard lock(mutex_);
     if (streams_.Retired(fence.stream)) return std::nullopt;
@@ -141,6 +145,7 @@ std::optional<StreamTable::Marker> DeviceMemory::RecordBehind(Fence fence) {
     marker.life = contexts_.LifeOf(marker.context);
     marker.stream = fence.stream;
     marker.position = streams_.Here(fence.stream).position;
+    use.emplace(in_use_, marker.context, named.handle);
   }
   const StreamScope scope(driver_, named);
   if (!scope.names()) return std::nullopt;
@@ -170,9 +175,11 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
     CUevent event = nullptr;
     CUstream waiting = nullptr;
     bool timed = false;
+    std::optional<HandlesInUse::Use> use;  // of the event that is waited for, from here to the wait
     {
       std::lock_guard lock(mutex_);
       if (streams_.Behind(who.effective, fence)) continue;
+      use.emplace(in_use_, streams_.ContextOf(fence.stream));
       if (who.effective != kNoStream) waiting = streams_.HandleOf(who.stream);
       // What is done on the side may stand still a while without any loss. The timer's events are those of one context.
       timed = claim->timed && !contexts_.several() && streams_.IsBusiest(who.effective);
@@ -186,6 +193,7 @@ CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
     if (event == nullptr) {
       const std::optional<StreamTable::Marker> recorded = RecordBehind(fence);
       if (!recorded) {
+        use.reset();
         if (!SynchroniseAll()) return CUDA_ERROR_NOT_READY;
         continue;
       }

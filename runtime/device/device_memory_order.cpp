@@ -9,17 +9,6 @@
 
 namespace stalloc::runtime {
 
-namespace {
-
-// Waits for all work of a context. One that has ended has none.
-CUresult WaitIn(const DriverApi& driver, CUcontext context) noexcept {
-  const ContextScope scope(driver, context);
-  const CUresult result = scope.result() == CUDA_SUCCESS ? driver.cuCtxSynchronize() : scope.result();
-  return HasEnded(result) ? CUDA_SUCCESS : result;
-}
-
-}  // namespace
-
 // Under the lock.
 NamedStream DeviceMemory::NameOf(StreamIndex stream) const {
   NamedStream named{.handle = streams_.HandleOf(stream), .is_anothers = !streams_.HasNameHere(stream)};
@@ -62,12 +51,15 @@ void DeviceMemory::RecordMarker(StreamIndex stream) {
   CUcontext context = nullptr;
   UsedContexts::Life life = UsedContexts::kNoLife;
   Fence here;
+  std::optional<HandlesInUse::Use> use;
   {
     std::lock_guard lock(mutex_);
+    if (streams_.Retired(stream)) return;
     named = NameOf(stream);
     context = streams_.ContextOf(stream);
     life = contexts_.LifeOf(context);
     here = streams_.Here(stream);
+    use.emplace(in_use_, context, named.handle);
   }
   const StreamScope scope(driver_, named);
   if (!scope.names() || Captures(driver_, named.handle)) return;
@@ -102,9 +94,11 @@ void DeviceMemory::PollMarkers() {
   // More than these are not pending for long: the next look finds them.
   std::array<StreamTable::Marker, 64> markers;
   std::size_t count = 0;
+  std::optional<HandlesInUse::Use> use;
   {
     std::lock_guard lock(mutex_);
     count = streams_.TakeMarkers(markers);
+    use.emplace(in_use_, nullptr);
   }
   // Markers of a stream pass in order: the newest that has passed speaks for all before it.
   std::array<bool, std::tuple_size_v<decltype(markers)>> passed{};
@@ -199,6 +193,12 @@ bool DeviceMemory::IsUsedIn(CUcontext context) const {
 }
 
 DeviceMemory::Ending DeviceMemory::ForgetContext(CUcontext context, bool over) noexcept {
+  const Ending ending = TakeOutContext(context, over);
+  in_use_.AwaitContext(context);
+  return ending;
+}
+
+DeviceMemory::Ending DeviceMemory::TakeOutContext(CUcontext context, bool over) noexcept {
   std::lock_guard lock(mutex_);
   const Ending ending = ++last_ending_;
   contexts_.End(context, ending);
@@ -212,16 +212,13 @@ DeviceMemory::Ending DeviceMemory::ForgetContext(CUcontext context, bool over) n
       FenceAllBehind(first_stream_);
     }
   }
-  if (over) {
-    streams_.PassAllOf(ending);
-    contexts_.Remove(ending);
-  }
+  if (over) streams_.PassAllOf(ending);
   return ending;
 }
 
-void DeviceMemory::ContextHasEnded(Ending ending) noexcept {
+void DeviceMemory::ContextHasEnded(Ending ending, bool over) noexcept {
   std::lock_guard lock(mutex_);
-  streams_.PassAllOf(ending);
+  if (over) streams_.PassAllOf(ending);
   contexts_.Remove(ending);
 }
 
@@ -249,8 +246,11 @@ void DeviceMemory::NoteStreamDestroyed(Order order) noexcept {
     if (!covered) SynchroniseAll();
   } catch (const std::bad_alloc&) {  // the next wait for all work will do
   }
-  std::lock_guard lock(mutex_);
-  streams_.Retire(stream);
+  {
+    std::lock_guard lock(mutex_);
+    streams_.Retire(stream);
+  }
+  in_use_.AwaitStream(order.stream);
 }
 
 // Streams that make no request are followed too: order runs through them (a communication library's own streams), and

@@ -66,8 +66,8 @@ struct DeviceMemory::IdlePages {
   };
   std::vector<PageRun> runs;
   std::vector<View> views;
-  // With a single stream no fences are kept: its work must be known to have executed.
-  std::optional<NamedStream> sole;
+  // With a single stream no fences are kept: its work must be known to have executed, up to here.
+  std::optional<Fence> sole;
 };
 
 // Under the lock. From the top down, so that what is kept is dense.
@@ -99,7 +99,7 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
   }
   if (!claimed.runs.empty()) ++giving_back_;
   if (!multi_stream_ && first_stream_ != kNoStream && !streams_.Executed(streams_.Here(first_stream_)))
-    claimed.sole = NameOf(first_stream_);
+    claimed.sole = streams_.Here(first_stream_);
   return claimed;
 }
 
@@ -112,7 +112,16 @@ void DeviceMemory::DropView(ViewIndex view) {
 // Without the lock. Has all work executed that may use these pages?
 bool DeviceMemory::AreExecuted(const IdlePages& idle, Spare spare) {
   const bool wait = spare == Spare::kPlanned;
-  const auto is_idle = [&](const NamedStream& stream) {
+  const auto is_idle = [&](Fence up_to) {
+    NamedStream stream;
+    std::optional<HandlesInUse::Use> use;
+    {
+      std::lock_guard lock(mutex_);
+      if (streams_.Executed(up_to)) return true;
+      if (streams_.Retired(up_to.stream)) return false;
+      stream = NameOf(up_to.stream);
+      use.emplace(in_use_, streams_.ContextOf(up_to.stream), stream.handle);
+    }
     const StreamScope scope(driver_, stream);
     return scope.names() && !Captures(driver_, stream.handle) && driver_.cuStreamQuery(stream.handle) == CUDA_SUCCESS;
   };

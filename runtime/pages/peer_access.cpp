@@ -7,7 +7,7 @@ namespace stalloc::runtime {
 void PeerAccess::Update(CUdevice peer) {
   const auto index = static_cast<std::size_t>(peer);
   const bool enabled = opened_[index] || std::any_of(contexts_.begin(), contexts_.end(),
-                                                     [&](const auto& entry) { return entry.first == peer; });
+                                                     [&](const Enabled& entry) { return entry.peer == peer; });
   flags_[index].store(enabled ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : pool_[index]);
   named_.fetch_or(std::uint64_t{1} << peer);
   version_.fetch_add(1);  // last: who sees the new version sees the new flags
@@ -15,14 +15,15 @@ void PeerAccess::Update(CUdevice peer) {
 
 void PeerAccess::Enable(CUdevice peer, CUcontext context) {
   std::lock_guard lock(mutex_);
-  contexts_.emplace_back(peer, context);
+  contexts_.push_back({peer, context});
   opening_.fetch_and(~(std::uint64_t{1} << peer));  // it is the program's own now
   Update(peer);
 }
 
 void PeerAccess::Disable(CUdevice peer, CUcontext context) {
   std::lock_guard lock(mutex_);
-  std::erase(contexts_, std::pair(peer, context));
+  std::erase_if(contexts_,
+                [&](const Enabled& entry) { return entry.peer == peer && entry.context == context && !entry.ending; });
   Update(peer);
 }
 
@@ -49,13 +50,20 @@ void PeerAccess::Opened(CUdevice peer, bool carried_out) {
     refused_.fetch_or(bit);
 }
 
-CUdevice PeerAccess::Forget(CUcontext context) {
+void PeerAccess::ContextEnds(CUcontext context) noexcept {
+  std::lock_guard lock(mutex_);
+  for (Enabled& entry : contexts_)
+    if (entry.context == context) entry.ending = true;
+}
+
+CUdevice PeerAccess::ContextEnded(CUcontext context, bool ended) noexcept {
   std::lock_guard lock(mutex_);
   const auto found =
-      std::find_if(contexts_.begin(), contexts_.end(), [&](const auto& entry) { return entry.second == context; });
+      std::ranges::find_if(contexts_, [&](const Enabled& entry) { return entry.context == context && entry.ending; });
   if (found == contexts_.end()) return -1;
-  const CUdevice peer = found->first;
-  std::erase(contexts_, std::pair(peer, context));
+  const CUdevice peer = found->peer;
+  if (!ended) return found->ending = false, peer;
+  contexts_.erase(found);
   Update(peer);
   return peer;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace stalloc::runtime {
 
@@ -52,23 +53,25 @@ ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages
   return index;
 }
 
-void ViewTable::Unlist(ViewIndex view) {
-  const std::size_t page_count = views_[view].pages.size();
-  const auto [first, last] = by_pages_.equal_range(page_count);
-  by_pages_.erase(std::find_if(first, last, [view](const auto& listed) { return listed.second == view; }));
-  mapped_pages_ -= page_count;
+// Where it is in by_pages_.
+std::multimap<std::size_t, ViewIndex>::iterator ViewTable::Listed(ViewIndex view) noexcept {
+  const auto [first, last] = by_pages_.equal_range(views_[view].pages.size());
+  return std::find_if(first, last, [view](const auto& listed) { return listed.second == view; });
 }
 
-void ViewTable::SetPages(ViewIndex view, std::vector<PageNumber> pages) {
-  Unlist(view);
-  mapped_pages_ += pages.size();
-  by_pages_.emplace(pages.size(), view);
-  views_[view].pages = std::move(pages);
+void ViewTable::SetPages(ViewIndex view, std::vector<PageNumber> pages) noexcept {
+  View& changed = views_[view];
+  auto listed = by_pages_.extract(Listed(view));
+  mapped_pages_ += pages.size() - changed.pages.size();
+  listed.key() = pages.size();
+  changed.former = std::exchange(changed.pages, std::move(pages));
+  by_pages_.insert(std::move(listed));
 }
 
 void ViewTable::Drop(ViewIndex view) {
   NoteChange();
-  Unlist(view);
+  mapped_pages_ -= views_[view].pages.size();
+  by_pages_.erase(Listed(view));
   views_[view] = View{};
   unused_.push_back(view);
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "runtime/service/service.h"
+#include "service/context_ends.h"
 #include "service/served_process.h"
 
 namespace stalloc::runtime {
@@ -17,7 +18,8 @@ namespace {
 struct Living {
   CUcontext context;
   CUcontext memory_of;  // itself, or of a green context the primary
-  CUdevice device;      // not of green ones
+  CUdevice device;
+  bool ending = false;
 };
 
 struct Contexts {
@@ -33,7 +35,7 @@ void Add(const Living& made) noexcept {
   try {
     const std::lock_guard lock(All().mutex);
     for (const Living& known : All().living)
-      if (known.context == made.context) return;
+      if (known.context == made.context && !known.ending) return;
     All().living.push_back(made);
     if (All().living.size() > 1) g_several_contexts.store(true);
   } catch (const std::exception&) {  // it is known from its first request on
@@ -46,21 +48,37 @@ void Add(const Living& made) noexcept {
 CUcontext MemoryContextOf(CUcontext context) noexcept {
   const std::lock_guard lock(All().mutex);
   for (const Living& known : All().living)
-    if (known.context == context) return known.memory_of;
+    if (known.context == context && !known.ending) return known.memory_of;
   return context;
+}
+
+CUdevice DeviceOfLivingContext(CUcontext context) noexcept {
+  const std::lock_guard lock(All().mutex);
+  for (const Living& known : All().living)
+    if (known.context == context && !known.ending) return known.device;
+  return -1;
 }
 
 std::vector<CUcontext> LivingContexts(CUdevice device) {
   std::vector<CUcontext> contexts;
   const std::lock_guard lock(All().mutex);
   for (const Living& known : All().living)
-    if (known.device == device && known.memory_of == known.context) contexts.push_back(known.context);
+    if (known.device == device && known.memory_of == known.context && !known.ending) contexts.push_back(known.context);
   return contexts;
 }
 
-void ForgetLivingContext(CUcontext context) noexcept {
+void LivingContextEnds(CUcontext context) noexcept {
   const std::lock_guard lock(All().mutex);
-  std::erase_if(All().living, [&](const Living& known) { return known.context == context; });
+  for (Living& known : All().living)
+    if (known.context == context) known.ending = true;
+}
+
+void LivingContextEnded(CUcontext context, bool ended) noexcept {
+  const std::lock_guard lock(All().mutex);
+  const auto it_is = [&](const Living& known) { return known.context == context && known.ending; };
+  if (ended) std::erase_if(All().living, it_is);
+  for (Living& known : All().living)
+    if (it_is(known)) known.ending = false;
 }
 
 void NoteContextMade(CUcontext context, CUdevice device) noexcept {
@@ -74,10 +92,10 @@ void NoteContextMade(CUcontext context, CUdevice device) noexcept {
   }
 }
 
-void NoteGreenContext(CUcontext context, CUcontext primary) noexcept {
+void NoteGreenContext(CUcontext context, CUcontext primary, CUdevice device) noexcept {
   if (context == nullptr || primary == nullptr) return;
   g_several_contexts.store(true);
-  Add({context, primary, -1});
+  Add({context, primary, device});
 }
 
 }  // namespace stalloc::runtime

@@ -18,7 +18,7 @@ CUcontext MemoryContextOf(CUcontext context) noexcept;
 // Those of a device; without the green ones.
 std::vector<CUcontext> LivingContexts(CUdevice device);
 
-// It is about to end.
-void ForgetLivingContext(CUcontext context) noexcept;
+// The device of one of them; -1: it is none.
+CUdevice DeviceOfLivingContext(CUcontext context) noexcept;
 
 }  // namespace stalloc::runtime

@@ -108,7 +108,8 @@ CUresult NoteContext(Process& process, CUdevice device, CUcontext context, Devic
 DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context, DeviceMemory::Owner* owner) {
   if (static_cast<std::size_t>(device) >= kMaxDevices) return nullptr;
   DeviceService* service = process.devices[device].load(std::memory_order_acquire);
-  if (service == nullptr && !process.refused[device].load()) service = MakeService(process, device, context);
+  if (service == nullptr && !process.refused[device].load() && !process.last_ends[device].load())
+    service = MakeService(process, device, context);
   if (service == nullptr || NoteContext(process, device, context, owner) != CUDA_SUCCESS) return nullptr;
   return service;
 }
@@ -144,6 +145,7 @@ void Learn(Process& process, DeviceService& service, CUcontext context) noexcept
   try {
     process.learning.Add(&service.learner(), context);
   } catch (const std::exception&) {  // nothing is planned from now on
+    service.learner().GiveUp();
   }
 }
 
@@ -212,6 +214,17 @@ planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, Str
   event.flags = order ? planner::TraceEvent::kHasStream : 0;
   event.stream = stream == kNoStream ? 0 : stream - 1u;
   return event;
+}
+
+void RecordFree(Process& process, const DeviceService& service, StreamOrder order, StreamIndex stream,
+                const DeviceMemory::BlockInfo& freed) noexcept {
+  if (!process.recorder.recording()) return;
+  planner::TraceEvent event = EventOf(service, order, stream);
+  event.op = planner::TraceEvent::Op::kFree;
+  event.sequence = freed.sequence;
+  event.block = freed.number;
+  event.size_bytes = freed.size_bytes;
+  process.recorder.Record(event);
 }
 
 }  // namespace stalloc::runtime

@@ -38,7 +38,8 @@ struct Process {
   // By device ordinal; published once for each context, read without a lock.
   std::atomic<DeviceService*> devices[kMaxDevices] = {};
   std::atomic<bool> refused[kMaxDevices] = {};
-  std::vector<DeviceService*> retired;  // whose context has ended; they count in the statistics
+  std::atomic<bool> last_ends[kMaxDevices] = {};  // the last context is ending: until it has nothing is served there
+  std::vector<DeviceService*> retired;            // whose context has ended; they count in the statistics
   // Contexts in which something was asked for, by device, with the number by which their blocks are known. A device's
   // blocks are in one service, whichever context they are of: it lives while one of them does.
   struct KnownContext {
@@ -161,5 +162,8 @@ inline std::optional<DeviceMemory::Order> OrderOf(StreamOrder order, CUcontext c
 
 // A trace's event of a device, without what it is about.
 planner::TraceEvent EventOf(const DeviceService& service, StreamOrder order, StreamIndex stream) noexcept;
+// Takes a free down, if there is a trace.
+void RecordFree(Process& process, const DeviceService& service, StreamOrder order, StreamIndex stream,
+                const DeviceMemory::BlockInfo& freed) noexcept;
 
 }  // namespace stalloc::runtime

@@ -55,13 +55,7 @@ CUresult FreeAndRecord(Process& process, DeviceService& service, CUdeviceptr add
   DeviceMemory::BlockInfo freed;
   StreamIndex stream = kNoStream;
   const CUresult result = service.memory().Free(address, in_order, &freed, &stream, context);
-  if (freed.number == 0 || !process.recorder.recording()) return result;
-  planner::TraceEvent event = EventOf(service, order, stream);
-  event.op = planner::TraceEvent::Op::kFree;
-  event.sequence = freed.sequence;
-  event.block = freed.number;
-  event.size_bytes = freed.size_bytes;
-  process.recorder.Record(event);
+  if (freed.number != 0) RecordFree(process, service, order, stream, freed);
   return result;
 }
 

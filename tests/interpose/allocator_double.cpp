@@ -179,27 +179,34 @@ void NoteContextMade(CUcontext, CUdevice) noexcept {
   Count("context.made");
 }
 
-void NoteGreenContext(CUcontext, CUcontext) noexcept { Count("context.green"); }
+void NoteGreenContext(CUcontext, CUcontext, CUdevice) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("context.green");
+}
 int DeviceOfContext(CUcontext) noexcept { return 0; }
-void NoteGreenContextDestroyed(CUcontext, CUcontext) noexcept { Count("context.green.destroyed"); }
+EndingContext NoteGreenContextEnds(CUcontext context, CUcontext primary) noexcept {
+  const std::lock_guard lock(It().mutex);
+  Count("context.green.ends");
+  return {.context = context, .primary = primary, .number = 7};
+}
 
 EndingContext NoteContextEnds(CUcontext context) noexcept {
   const std::lock_guard lock(It().mutex);
   Count("context.ends");
-  return {nullptr, context, 7};
+  return {.context = context, .number = 7};
 }
 
-void NoteContextEnded(const EndingContext& ending, CUresult result) noexcept {
+void NoteContextEnded(const EndingContext& ending, bool ended) noexcept {
   const std::lock_guard lock(It().mutex);
-  Count(ending.number == 7 && result == CUDA_SUCCESS ? "context.destroyed" : "context.stays");
+  Count(ending.number == 7 && ended ? "context.destroyed" : "context.stays");
 }
 
-void NoteCaptureBegan() noexcept {
+void NoteCaptureBegan(CUstream) noexcept {
   const std::lock_guard lock(It().mutex);
   Count("capture.began");
 }
 
-void NoteCaptureEnded() noexcept {
+void NoteCaptureEnded(CUstream) noexcept {
   const std::lock_guard lock(It().mutex);
   Count("capture.ended");
 }

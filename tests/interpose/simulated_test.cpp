@@ -38,7 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, OverTheSimulatedDevice,
                          testing::Values("runtime_calls", "runtime_calls_static", "runtime_calls_per_thread",
                                          "runtime_calls_static_per_thread", "driver_calls_linked", "entry_point",
                                          "late_free", "exceptions", "threads", "fork", "runtime_api",
-                                         "runtime_api_static", "addresses", "captures", "contexts", "callbacks"),
+                                         "runtime_api_static", "addresses", "captures", "captures_end", "contexts",
+                                         "callbacks"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST(Simulated, MemoryIsUsableAndNeverReusedTooEarly) {
@@ -139,6 +140,13 @@ TEST(Simulated, APrimaryContextThatEndsBeforeAnythingIsServedIsForgotten) {
     const Outcome outcome = RunProgram({Program("contexts"), end}, Served());
     EXPECT_EQ(outcome.exit_code, 0) << end << ": " << outcome.output;
   }
+}
+
+// Beside a capture the driver would be left to judge them.
+TEST(Simulated, RequestsAfterACaptureThatEndedWithItsStreamOrContextAreServed) {
+  const Outcome outcome = RunProgram({Program("captures_end")}, Served());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find(" online, 0 passed through"), std::string::npos) << outcome.output;
 }
 
 // Memory that one context works on and another wants: by kinds of contexts, and by what is done.

@@ -175,6 +175,21 @@ TEST_F(Captures, TwoCapturesDoNotMerge) {
   End(other, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+// The capture in which it began ends with a stream; one that the stream has joined is spoilt.
+TEST_F(Captures, StreamsThatEndLeave) {
+  const CUstream origin = MakeStream(), side = MakeStream();
+  const CUevent fork = MakeEvent();
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(fork, origin), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWaitEvent(side, fork, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamDestroy(side), CUDA_SUCCESS);
+  EXPECT_EQ(Status(origin), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  EXPECT_EQ(cuMemAlloc(&block, kPage), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  ASSERT_EQ(cuStreamDestroy(origin), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAlloc(&block, kPage), CUDA_SUCCESS);
+}
+
 TEST_F(Captures, UncapturedWorkIsIsolated) {
   const CUdeviceptr block = Allocate(kPage);
   const CUstream stream = MakeStream(), outside = MakeStream();

@@ -16,7 +16,7 @@ CUresult CreateStream(Call& call, CUstream* handle, unsigned flags, int priority
 CUresult DestroyStream(Call& call, CUstream handle) {
   const std::shared_ptr<Stream> stream = call.machine.streams.Remove(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture != nullptr) stream->capture->invalid = true;
+  LeaveCapture(call.machine, *stream);
   stream->context->stream_handles.erase(handle);
   stream->destroyed = true;
   if (stream->idle()) std::erase(stream->context->streams, stream);

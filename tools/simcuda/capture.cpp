@@ -39,6 +39,16 @@ void Join(Stream& stream, const std::shared_ptr<Capture>& capture) {
   capture->streams.push_back(stream.shared_from_this());
 }
 
+void Close(Machine& machine, const std::shared_ptr<Capture>& capture) {
+  capture->ended = true;
+  for (const std::shared_ptr<Stream>& member : capture->streams) {
+    member->capture.reset();
+    member->capture_tail.clear();
+  }
+  capture->streams.clear();
+  std::erase(machine.captures, capture);
+}
+
 }  // namespace
 
 GraphMemory::~GraphMemory() {
@@ -97,15 +107,18 @@ CUresult EndCapture(Machine& machine, const ThreadState& thread, Stream& stream,
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   else if (!AllJoined(*capture))
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  capture->ended = true;
-  for (const std::shared_ptr<Stream>& member : capture->streams) {
-    member->capture.reset();
-    member->capture_tail.clear();
-  }
-  capture->streams.clear();
-  std::erase(machine.captures, capture);
+  Close(machine, capture);
   if (result == CUDA_SUCCESS) *graph = capture->graph;
   return result;
+}
+
+void LeaveCapture(Machine& machine, Stream& stream) {
+  const std::shared_ptr<Capture> capture = stream.capture;
+  if (capture == nullptr) return;
+  capture->invalid = true;
+  if (capture->origin == &stream) return Close(machine, capture);
+  stream.capture.reset();
+  std::erase_if(capture->streams, [&](const std::shared_ptr<Stream>& member) { return member.get() == &stream; });
 }
 
 CUstreamCaptureStatus CaptureStatus(const Stream& stream) {

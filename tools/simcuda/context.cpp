@@ -30,6 +30,7 @@ void OpenContext(Machine& machine, Context& context) {
 
 void CloseContext(Machine& machine, Context& context) {
   machine.scheduler.WaitForContext(context);
+  for (const std::shared_ptr<Stream>& stream : context.streams) LeaveCapture(machine, *stream);
   for (const CUstream handle : context.stream_handles) machine.streams.Remove(handle);
   for (const CUevent handle : context.event_handles) machine.events.Remove(handle);
   context.stream_handles.clear();

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <thread>
 
 #include "check.h"
@@ -73,6 +74,67 @@ void PrimaryIsNotDestroyed() {
     if (beside) CHECK(cuCtxDestroy(made) == CUDA_SUCCESS);
   }
   CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+}
+
+// The driver refuses to end a context: all that is in it is as it was, and it ends when the driver does not refuse.
+void RefusedEnds() {
+  const auto is_as_it_was = [](const std::initializer_list<CUdeviceptr> blocks) {
+    for (const CUdeviceptr block : blocks) {
+      CUdeviceptr base = 0;
+      std::size_t size = 0;
+      CHECK(cuMemGetAddressRange(&base, &size, block) == CUDA_SUCCESS && base == block && size == kBytes);
+      CHECK(Usable(block));
+    }
+    const CUdeviceptr next = Allocate();
+    CHECK(Usable(next) && cuMemFree(next) == CUDA_SUCCESS);
+    for (const CUdeviceptr block : blocks) CHECK(cuMemFree(block) == CUDA_SUCCESS);
+  };
+  for (const bool beside : {false, true}) {
+    CUcontext other = beside ? MakeContext() : nullptr;
+    if (beside) CHECK(Usable(Allocate()));
+    CUcontext made = MakeContext();
+    const CUdeviceptr block = Allocate(), pooled = Allocate(true);
+    CHECK(simcudaFailNext("cuCtxDestroy", 1, CUDA_ERROR_UNKNOWN) == 1);
+    CHECK(cuCtxDestroy(made) == CUDA_ERROR_UNKNOWN);
+    is_as_it_was({block, pooled});
+    const CUdeviceptr left = Allocate();
+    CHECK(cuCtxDestroy(made) == CUDA_SUCCESS);
+    if (beside) CHECK(cuMemFree(left) == CUDA_ERROR_INVALID_VALUE && cuCtxDestroy(other) == CUDA_SUCCESS);
+  }
+  CUcontext primary = nullptr, in_green = nullptr;
+  CHECK(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS && cuCtxSetCurrent(primary) == CUDA_SUCCESS);
+  const CUdeviceptr block = Allocate(), pooled = Allocate(true);
+  CHECK(simcudaFailNext("cuDevicePrimaryCtxReset", 1, CUDA_ERROR_UNKNOWN) == 1);
+  CHECK(cuDevicePrimaryCtxReset(0) == CUDA_ERROR_UNKNOWN);
+  is_as_it_was({block, pooled});
+
+  CUgreenCtx green = nullptr;
+  CHECK(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+  CHECK(cuCtxFromGreenCtx(&in_green, green) == CUDA_SUCCESS && cuCtxSetCurrent(in_green) == CUDA_SUCCESS);
+  const CUdeviceptr of_green = Allocate(), freed = Allocate(true);
+  CHECK(simcudaFailNext("cuGreenCtxDestroy", 1, CUDA_ERROR_UNKNOWN) == 1);
+  CHECK(cuGreenCtxDestroy(green) == CUDA_ERROR_UNKNOWN);
+  CHECK(simcudaWriteTag(nullptr, freed, kBytes, 3) == CUDA_SUCCESS);
+  CHECK(simcudaReadTag(nullptr, freed, kBytes, 3) == CUDA_SUCCESS && cuMemFreeAsync(freed, nullptr) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCurrent(primary) == CUDA_SUCCESS);
+  for (int i = 0; i < 4; ++i) CHECK(simcudaWriteTag(nullptr, Allocate(), kBytes, 4) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCurrent(in_green) == CUDA_SUCCESS);
+  is_as_it_was({of_green});
+  CHECK(cuGreenCtxDestroy(green) == CUDA_SUCCESS && cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCurrent(nullptr) == CUDA_SUCCESS);
+}
+
+// The last to hold a primary context may be a green one in which nothing was asked for.
+void UnusedGreenContext() {
+  CUcontext primary = nullptr;
+  CUgreenCtx green = nullptr;
+  CHECK(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS && cuCtxSetCurrent(primary) == CUDA_SUCCESS);
+  const CUdeviceptr block = Allocate();
+  CHECK(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS && Usable(block));
+  CHECK(cuCtxSetCurrent(nullptr) == CUDA_SUCCESS && cuGreenCtxDestroy(green) == CUDA_SUCCESS);
+  CHECK(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(simcudaPhysicalBytes(0) <= std::size_t{32} << 20);
 }
 
 void Reset() {
@@ -242,8 +304,10 @@ int main(int count, char** arguments) {
   FreesWithoutContext();
   OneOfTwoDestroyed();
   PrimaryIsNotDestroyed();
+  RefusedEnds();
   Reset();
   GreenContexts();
+  UnusedGreenContext();
   CHECK(simcudaCorruptions() == 0);
   CUcontext context = nullptr;
   CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS && cuCtxSetCurrent(context) == CUDA_SUCCESS);

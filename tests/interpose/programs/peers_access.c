@@ -12,6 +12,9 @@ void EnableByContext(void) {
   const CUdeviceptr late = Allocate(1);
   CHECK(Touch(0, early, kBytes) == CUDA_SUCCESS && Touch(0, late, kBytes) == CUDA_SUCCESS);
   CHECK(Touch(1, early, kBytes) == CUDA_SUCCESS && Touch(1, late, kBytes) == CUDA_SUCCESS);
+  // A context that the driver does not destroy keeps its access.
+  CHECK(cuCtxDestroy(contexts[0]) != CUDA_SUCCESS && Touch(0, early, kBytes) == CUDA_SUCCESS);
+  CHECK(Touch(0, Allocate(1), kBytes) == CUDA_SUCCESS);
   Use(1);
   CHECK(cuMemFree(early) == CUDA_SUCCESS && cuMemFree(late) == CUDA_SUCCESS);
   // Before anything is allocated on the other device.

@@ -2,8 +2,11 @@
 // of theirs is kept beyond them, for their handles and those of their events come back.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "contexts_fixture.h"
@@ -26,9 +29,10 @@ TEST_F(DeviceContexts, OneThatEndsTakesItsEventsAlong) {
     Enter(passing);
     UseAll({nullptr, passing});
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-    memory_->ForgetContext(passing, true);
+    const DeviceMemory::Ending ending = memory_->ForgetContext(passing, true);
     EXPECT_FALSE(memory_->IsUsedIn(passing));
     EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
+    memory_->ContextHasEnded(ending);
     Enter(primary_);
     UseAll({nullptr, primary_});
   }
@@ -116,6 +120,25 @@ struct WatchedEvents : DeviceContexts {
     };
     return watched;
   }
+
+  // Another thread, in which something of what this one has in hands ends. It must wait for this one.
+  template <typename End>
+  void BeginToEnd(End end) {
+    ending_ = std::thread([this, end] {
+      end();
+      ended_ = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(ended_);
+  }
+  void AwaitEnd() {
+    ASSERT_TRUE(ending_.joinable()) << "nobody asked";
+    ending_.join();
+    EXPECT_TRUE(ended_.exchange(false));
+  }
+
+  std::thread ending_;
+  std::atomic<bool> ended_{false};
 };
 
 // A thread is about to record a marker in a context's stream, and has asked whether that is idle, when the context
@@ -133,9 +156,9 @@ TEST_F(WatchedEvents, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
   const CUstream stream = NewStream();
   UseAll({stream, passing});
   DeviceMemory::Ending ending = 0;
-  watched.after_stream_query = [&](CUstream) { ending = memory_->ForgetContext(passing, false); };
+  watched.after_stream_query = [&](CUstream) { BeginToEnd([&] { ending = memory_->ForgetContext(passing, false); }); };
   memory_->Trim(0);
-  ASSERT_NE(ending, 0u) << "nobody asked";
+  AwaitEnd();
   EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
   memory_->ContextHasEnded(ending);
   const CUcontext next = Make();
@@ -162,9 +185,9 @@ TEST_F(WatchedEvents, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
   }
 }
 
-// A thread has taken a marker out, to ask for its event, when the context ends; and its handle and the event's come
-// back for others, the program's own.
-TEST_F(WatchedEvents, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
+// A thread has taken a marker out, to ask for its event, when the context begins to end; and once it has, its handle
+// and the event's come back for others, the program's own.
+TEST_F(WatchedEvents, AnEventInAThreadsHandsEndsAfterItWasAskedForAndIsNotKept) {
   Watched& watched = WatchEvents();
   Enter(primary_);
   const CUstream other = NewStream();
@@ -174,22 +197,22 @@ TEST_F(WatchedEvents, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
     Enter(passing);
     const CUstream stream = NewStream();
     UseAll({stream, passing});
-    CUcontext next = nullptr;
-    CUevent own = nullptr;
+    CUevent in_hands = nullptr;
+    DeviceMemory::Ending ending = 0;
     watched.before_event_query = [&](CUevent event) {
-      EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-      memory_->ForgetContext(passing, true);
-      EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
-      next = Make();
-      EXPECT_EQ(next, passing) << "the test needs a handle that comes back";
-      EXPECT_EQ(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-      EXPECT_EQ(own, event) << "likewise";
-      if (passed) return;
-      QueueIn(next);
-      EXPECT_EQ(cuEventRecord(own, nullptr), CUDA_SUCCESS);
+      in_hands = event;
+      if (passed) Synchronise(passing);
+      BeginToEnd([&] { ending = memory_->ForgetContext(passing, passed); });
     };
     memory_->Trim(0);
-    ASSERT_NE(own, nullptr) << "nobody asked";
+    AwaitEnd();
+    EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
+    memory_->ContextHasEnded(ending);
+    const CUcontext next = Make();
+    EXPECT_EQ(next, passing) << "the test needs a handle that comes back";
+    CUevent own = nullptr;
+    EXPECT_EQ(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    EXPECT_EQ(own, in_hands) << "likewise";
     watched.asked.clear();
     watched.recorded.clear();
     for (int round = 0; round < 4; ++round) {
@@ -203,10 +226,33 @@ TEST_F(WatchedEvents, AnEventInAThreadsHandsIsNotKeptBeyondItsContext) {
     EXPECT_EQ(watched.asked.count(own), 0u);
     EXPECT_EQ(watched.recorded.count(own), 0u);
     Synchronise(next);
-    memory_->ForgetContext(next, true);
+    const DeviceMemory::Ending next_ending = memory_->ForgetContext(next, true);
     EXPECT_EQ(cuCtxDestroy(next), CUDA_SUCCESS);
+    memory_->ContextHasEnded(next_ending);
   }
-  watched.before_event_query = nullptr;
+}
+
+// A thread is asking for a stream when another destroys it; and when it gets to a stream that has been destroyed since,
+// it asks for nothing.
+TEST_F(WatchedEvents, AStreamInAThreadsHandsEndsAfterItWasAskedFor) {
+  Watched& watched = WatchEvents();
+  Enter(primary_);
+  UseAll({nullptr, primary_});
+  const CUstream first = NewStream(), second = NewStream();
+  UseAll({first, primary_});
+  UseAll({second, primary_});
+  std::set<CUstream> asked;
+  CUstream ends = nullptr;
+  watched.after_stream_query = [&](CUstream stream) {
+    ends = stream;
+    BeginToEnd([&] {
+      Enter(primary_);
+      memory_->NoteStreamDestroyed({stream, primary_});
+    });
+  };
+  memory_->Trim(0);
+  AwaitEnd();
+  EXPECT_NE(ends, nullptr);
 }
 
 // The one stream of a program whose context ends: the next one's is the one from then on.

@@ -120,8 +120,9 @@ TEST_F(StallTimers, EventsAreNotUsedBeyondTheirContext) {
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
   const std::set<CUevent> before(recorded_.begin(), recorded_.end());
   const CUcontext ended = context_;
-  memory_->ForgetContext(ended, true);
+  const DeviceMemory::Ending ending = memory_->ForgetContext(ended, true);
   EXPECT_EQ(cuCtxDestroy(ended), CUDA_SUCCESS);
+  memory_->ContextHasEnded(ending);
 
   EXPECT_EQ(cuCtxCreate(&context_, nullptr, 0, 0), CUDA_SUCCESS);
   EXPECT_EQ(context_, ended) << "the test needs a handle that comes back";

@@ -90,8 +90,9 @@ TEST_F(Pages, AccessIsTheUnionOfWhatWasSaid) {
   access.Enable(1, contexts_[1]);
   access.SetPool(1, CU_MEM_ACCESS_FLAGS_PROT_NONE);
   expect(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  EXPECT_EQ(access.Forget(contexts_[1]), 1);
-  EXPECT_EQ(access.Forget(contexts_[1]), -1);
+  access.ContextEnds(contexts_[1]);
+  EXPECT_EQ(access.ContextEnded(contexts_[1], true), 1);
+  EXPECT_EQ(access.ContextEnded(contexts_[1], true), -1);
   expect(CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 

@@ -22,6 +22,25 @@ TEST(PeerAccess, EitherWordOpens) {
   EXPECT_FALSE(access.MayUse(2));
 }
 
+// Its handle may come back for another context before it is known whether it has ended.
+TEST(PeerAccess, ContextsThatEndTakeTheirWordBackOnceTheyHave) {
+  PeerAccess access;
+  access.Enable(3, Context(1));
+  access.ContextEnds(Context(1));
+  EXPECT_TRUE(access.MayUse(3));
+  EXPECT_EQ(access.ContextEnded(Context(1), false), 3);
+  EXPECT_EQ(access.ContextEnded(Context(1), false), -1);
+  EXPECT_TRUE(access.MayUse(3)) << "the driver has refused";
+  access.ContextEnds(Context(1));
+  access.Enable(3, Context(1));  // another one
+  EXPECT_EQ(access.ContextEnded(Context(1), true), 3);
+  EXPECT_EQ(access.ContextEnded(Context(1), true), -1);
+  EXPECT_TRUE(access.MayUse(3)) << "the other one's";
+  access.ContextEnds(Context(1));
+  EXPECT_EQ(access.ContextEnded(Context(1), true), 3);
+  EXPECT_FALSE(access.MayUse(3));
+}
+
 // Between the two, another thread must not take it that what is mapped can be reached.
 TEST(PeerAccess, WhatIsBeingOpenedIsNotReliedOn) {
   PeerAccess access;

@@ -27,6 +27,7 @@
 #include "runtime/following/plan_follower.h"
 #include "runtime/following/seen_log.h"
 #include "runtime/order/context_scope.h"
+#include "runtime/order/handles_in_use.h"
 #include "runtime/order/stall_timer.h"
 #include "runtime/order/stream_table.h"
 #include "runtime/order/used_contexts.h"
@@ -105,12 +106,12 @@ class DeviceMemory {
   void NoteContext(CUcontext context, CUcontext waits_in, Owner owner = kNoOwner);
   bool IsUsedIn(CUcontext context) const;
   // The context is ending: its handle and those of its streams and events may come back for others as soon as it has.
-  // `over`: all of its work has executed. Otherwise what was freed in its order is nobody else's until it is waited
-  // for, or ContextHasEnded is told the number that this returns. (The work of a green context may outlive it.)
+  // Returns when no thread has any of them in hands. `over`: all of its work has executed. Otherwise what was freed in
+  // its order is nobody else's until it is waited for, or ContextHasEnded is told the number that this returns.
   using Ending = UsedContexts::Ending;
   Ending ForgetContext(CUcontext context, bool over) noexcept;
-  // The driver has destroyed it, or has refused to.
-  void ContextHasEnded(Ending ending) noexcept;
+  // The driver has destroyed it, or has refused to. `over` false: its work may have outlived it, as a green one's may.
+  void ContextHasEnded(Ending ending, bool over = true) noexcept;
   void ContextStays(Ending ending) noexcept;
 
   void Abandon() noexcept { pages_.Abandon(); }
@@ -324,6 +325,7 @@ class DeviceMemory {
   void PutBack(const Event& event);
   void PutBack(const StreamTable::Marker& marker);
   NamedStream NameOf(StreamIndex stream) const;
+  Ending TakeOutContext(CUcontext context, bool over) noexcept;
   bool WaitForContexts(Owner owner, CUresult* here);
 
   const DriverApi& driver_;
@@ -349,6 +351,7 @@ class DeviceMemory {
   StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_
   bool unordered_requests_ = false;       // requests without a stream have been seen
   UsedContexts contexts_;
+  HandlesInUse in_use_;
   static inline constinit std::atomic<Ending> last_ending_{0};  // one context's in the whole process
   std::vector<Event> idle_events_;
   struct Deferred {

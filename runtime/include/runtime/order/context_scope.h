@@ -56,6 +56,14 @@ class ContextScope {
   CUresult result_ = CUDA_SUCCESS;
 };
 
+// Waits for all work of a context. CUDA_SUCCESS: none is left, as of one that has ended. Of a green context that is
+// another thread's the driver says the same as of an ended one: it must be one that can be entered.
+inline CUresult WaitIn(const DriverApi& driver, CUcontext context) noexcept {
+  const ContextScope scope(driver, context);
+  const CUresult result = scope.result() == CUDA_SUCCESS ? driver.cuCtxSynchronize() : scope.result();
+  return HasEnded(result) ? CUDA_SUCCESS : result;
+}
+
 // A stream and where its handle means it.
 struct NamedStream {
   CUstream handle = nullptr;

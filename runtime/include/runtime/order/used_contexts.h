@@ -31,25 +31,21 @@ class UsedContexts {
     Count();
   }
 
-  // The context is about to end, by this number. It is waited in until Remove; but work that is left of a green one is
-  // waited for in its primary, to which what is left of its memory belongs.
+  // The context is about to end, by this number. It is waited in until Remove; and from then on, for the work that is
+  // left of a green one, in its primary, to which what is left of its memory belongs.
   using Ending = std::uint64_t;
   void End(CUcontext context, Ending ending) noexcept {
     for (Owned& owned : owners_)
       if (owned.waits_in == context && owned.ending == Ending{0}) owned.ending = ending;
-    if (Used* used = Find(context)) {
-      const bool is_green = used->waits_in != context;
-      if (!is_green) {
-        used->ending = ending;
-      } else if (Has(used->waits_in)) {
-        used_.erase(used_.begin() + (used - used_.data()));
-      } else {
-        *used = {used->waits_in, used->waits_in, ++last_life_, Ending{0}};
-      }
-    }
+    if (Used* used = Find(context)) used->ending = ending;
     Count();
   }
   void Remove(Ending ending) noexcept {
+    for (Used& used : used_) {
+      const bool is_green = used.waits_in != used.context;
+      if (used.ending == ending && is_green && !Has(used.waits_in))
+        used = {used.waits_in, used.waits_in, ++last_life_, Ending{0}};
+    }
     std::erase_if(used_, [&](const Used& used) { return used.ending == ending; });
     std::erase_if(owners_, [&](const Owned& owned) { return owned.ending == ending; });
     Count();

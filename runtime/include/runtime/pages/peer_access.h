@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace stalloc::runtime {
@@ -34,8 +33,11 @@ class PeerAccess {
   // The driver has carried it out, or refused; then nobody need try again.
   void Opened(CUdevice peer, bool carried_out);
   bool Refused(CUdevice peer) const noexcept { return (refused_.load() >> peer & 1) != 0; }
-  // `context` is about to be destroyed, and its access with it. Returns its device, or -1 if it had none.
-  CUdevice Forget(CUcontext context);
+  // `context` is about to be destroyed: its handle may come back for another one, which has no access.
+  void ContextEnds(CUcontext context) noexcept;
+  // Afterwards: it has been, and its access with it, or not. To be called until it returns -1; otherwise a device of
+  // which that is so.
+  CUdevice ContextEnded(CUcontext context, bool ended) noexcept;
 
   // True if work of `peer` may rely on its access.
   bool MayUse(CUdevice peer) const noexcept {
@@ -60,7 +62,12 @@ class PeerAccess {
   void Update(CUdevice peer);  // under the lock
 
   std::mutex mutex_;
-  std::vector<std::pair<CUdevice, CUcontext>> contexts_;
+  struct Enabled {
+    CUdevice peer;
+    CUcontext context;
+    bool ending = false;
+  };
+  std::vector<Enabled> contexts_;
   std::array<CUmemAccess_flags, kMaxDevices> pool_{};
   std::array<bool, kMaxDevices> opened_{};
 

@@ -45,8 +45,9 @@ class ViewTable {
   void ReturnAddresses(std::size_t offset_bytes);
 
   ViewIndex Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head);
-  // The view maps other pages from now on: no fewer, and no more than it has room for.
-  void SetPages(ViewIndex view, std::vector<PageNumber> pages);
+  // The view maps other pages from now on: no fewer, and no more than it has room for. What they were before becomes
+  // `former`. The driver has mapped them by then, so this cannot fail.
+  void SetPages(ViewIndex view, std::vector<PageNumber> pages) noexcept;
   // Forgets a view. Its addresses stay taken until the caller has unmapped them and calls ReturnAddresses.
   void Drop(ViewIndex view);
 
@@ -89,7 +90,7 @@ class ViewTable {
   ViewIndex LeastRecentlyUsed() const;
 
  private:
-  void Unlist(ViewIndex view);
+  std::multimap<std::size_t, ViewIndex>::iterator Listed(ViewIndex view) noexcept;
 
   const std::size_t range_bytes_;
   std::size_t range_used_bytes_ = 0;

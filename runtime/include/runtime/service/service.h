@@ -103,27 +103,28 @@ void NoteOutOfMemory(int device, std::size_t size_bytes, const char* function) n
 // An allocation or free went to the driver instead (bytes as requested; 0 for a free).
 void NotePassedThrough(std::size_t size_bytes) noexcept;
 
-// Stream and context life. Handles are recycled, so these must be called *before* the real destroy.
+// Stream and context life. Handles are recycled, so the first of each pair must be called *before* the real destroy.
 void NoteStreamDestroyed(CUstream stream) noexcept;
-// What is left to be done for a context when the driver has destroyed it: it was still at work before, and could not be
-// waited for. `service` nullptr: nothing is.
+// What is left to be done for a context when the driver has destroyed it, or undone where it has refused to.
 struct EndingContext {
-  DeviceService* service = nullptr;
   CUcontext context = nullptr;
-  std::uint64_t number = 0;  // 0: it was the device's last one
+  CUcontext primary = nullptr;       // of a green one
+  DeviceService* service = nullptr;  // nullptr: nothing was asked for in it
+  std::uint64_t number = 0;          // of its ending; 0: the process is exiting
+  bool last = false;                 // the service's last one
+  bool over = false;                 // all of its work was known to have executed
 };
 [[nodiscard]] EndingContext NoteContextEnds(CUcontext context) noexcept;
-// Afterwards, with what the driver said.
-void NoteContextEnded(const EndingContext& ending, CUresult result) noexcept;
+// What was allocated in a green context stays: it is the primary context's.
+[[nodiscard]] EndingContext NoteGreenContextEnds(CUcontext context, CUcontext primary) noexcept;
+void NoteContextEnded(const EndingContext& ending, bool ended) noexcept;
 // A context of `device` was made: there may be work in it that is ordered behind no other context's. To be told before
 // serving starts, too; telling again of one that lives does no harm.
 void NoteContextMade(CUcontext context, CUdevice device) noexcept;
 // A green context of this primary context was made. To be told before serving starts, too.
-void NoteGreenContext(CUcontext context, CUcontext primary) noexcept;
-// The device on which something was asked for in `context`; -1 if nothing was.
+void NoteGreenContext(CUcontext context, CUcontext primary, CUdevice device) noexcept;
+// The device of a context that was made or in which something was asked for; -1: it is not known.
 int DeviceOfContext(CUcontext context) noexcept;
-// A green context is about to end. What was allocated in it stays: it is the primary context's.
-void NoteGreenContextDestroyed(CUcontext context, CUcontext primary) noexcept;
 // The calling thread's current context may be none from now on.
 void NoteContextLeft() noexcept;
 
@@ -146,9 +147,10 @@ bool GiveAccess(int owner, int device) noexcept;
 // that helps, and keeps it for the next run.
 void NoteNeed(Need need) noexcept;
 
-// Counts captures in progress in this process, so that the serving path asks the driver only while there is one.
-void NoteCaptureBegan() noexcept;
-void NoteCaptureEnded() noexcept;
+// Captures in progress in this process: while there is one the serving path asks the driver. By the stream in which
+// they began; it may have been destroyed since.
+void NoteCaptureBegan(CUstream stream) noexcept;
+void NoteCaptureEnded(CUstream stream) noexcept;
 
 // The program's own ordering, which makes memory reusable early: T waits for event E; E was recorded on S.
 void NoteEventRecorded(CUevent event, CUstream stream) noexcept;
