@@ -44,7 +44,9 @@ runtime::Settings SettingsInSilence(bool whole = false) noexcept {
   return runtime::LoadSettings(environ, &warnings);
 }
 
+// Other threads of the parent may have held locks, which nobody will release here: no hook does more than forward.
 void EndInForkedChild() noexcept {
+  shim_switch.store(Switch::kOff, std::memory_order_relaxed);
   process_state.store(ProcessState::kForwarding, std::memory_order_release);
   runtime::NoteForkedChild();
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/base/log.h"
+#include "runtime/device/capture.h"
 #include "runtime/service/program_needs.h"
 #include "runtime/service/service.h"
 #include "runtime/service/signal_request.h"
@@ -23,6 +24,12 @@ void RecordOrder(Process& process, const DeviceService& service, planner::TraceE
   order.sequence = noted.sequence;
   order.block = reinterpret_cast<std::uint64_t>(event);
   process.recorder.Record(order);
+}
+
+// Work that is captured does not happen, so it is behind nothing and nothing is behind it. The legacy stream never
+// captures, and asking for it may be an error where another does.
+bool IsCaptured(const Process& process, CUstream stream) noexcept {
+  return stream != nullptr && stream != CU_STREAM_LEGACY && Captures(process.driver, stream);
 }
 
 }  // namespace
@@ -66,6 +73,7 @@ void NoteNeed(Need need) noexcept {
 void NoteEventRecorded(CUevent event, CUstream stream) noexcept {
   Process* process = Serving();
   if (process == nullptr) return;
+  if (IsCaptured(*process, stream)) return NoteEventDestroyed(event);  // what it stood for before
   const Place place = PlaceOf(*process, stream);
   if (place.service == nullptr) return;
   try {
@@ -78,7 +86,7 @@ void NoteEventRecorded(CUevent event, CUstream stream) noexcept {
 
 void NoteStreamWaits(CUstream stream, CUevent event) noexcept {
   Process* process = Serving();
-  if (process == nullptr) return;
+  if (process == nullptr || IsCaptured(*process, stream)) return;  // by the wait itself, perhaps
   const Place place = PlaceOf(*process, stream);
   if (place.service == nullptr) return;
   try {

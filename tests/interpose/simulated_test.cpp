@@ -149,6 +149,14 @@ TEST(Simulated, RequestsAfterACaptureThatEndedWithItsStreamOrContextAreServed) {
   EXPECT_NE(outcome.output.find(" online, 0 passed through"), std::string::npos) << outcome.output;
 }
 
+TEST(Simulated, WhatIsCapturedOrdersNothing) {
+  for (Environment environment : {Simulated(), Served()}) {
+    environment["SIMCUDA_SEED"] = "0";
+    const Outcome outcome = RunProgram({Program("captures_order")}, environment);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  }
+}
+
 // Memory that one context works on and another wants: by kinds of contexts, and by what is done.
 struct TwoContexts : testing::TestWithParam<std::tuple<std::string, std::string>> {
   static Outcome Run(Environment environment, const char* seed) {
