@@ -232,13 +232,16 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
 }
 
 // Contiguous memory that exists and needs nothing from the driver.
-std::optional<Run> DeviceMemory::FindExisting(Granule granules, StreamIndex stream) const {
+std::optional<Run> DeviceMemory::FindExisting(Granule granules, StreamIndex stream) {
   const Granule from = plans_->online_from();
-  std::optional<Run> found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo, from);
+  std::optional<Run> room = search_->ContiguousRoom(granules, stream, MemorySearch::Waits::kNo, from);
   // While the program still makes what it will keep, the room below belongs to that.
-  if (!found && from != 0 && !plans_->settling())
-    found = search_->ContiguousRun(granules, stream, MemorySearch::Waits::kNo);
-  return found;
+  if (!room && from != 0 && !plans_->settling())
+    room = search_->ContiguousRoom(granules, stream, MemorySearch::Waits::kNo);
+  if (!room) return std::nullopt;
+  const Run front = MemorySearch::FrontOf(*room, granules);
+  const bool large = std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
+  return large && granules > kPageGranules ? large_rooms_.Place(*room, front) : front;
 }
 
 // The same, or a kept view.

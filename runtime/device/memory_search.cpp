@@ -28,12 +28,6 @@ PageNumber NewPages(const std::vector<Piece>& pieces, Run window) {
 // whole pages then, whoever lives beside them. Chosen on replays; smaller blocks are better packed side by side.
 constexpr Granule kAlignFromPages = 9;
 
-Granule BeginWithin(Run room, Granule granules) {
-  if (granules % kPageGranules != 0 || granules < kAlignFromPages * kPageGranules) return room.begin;
-  const Granule aligned = PagesOf(room.begin) * kPageGranules;
-  return aligned + granules <= room.end ? aligned : room.begin;
-}
-
 // A view is changed rather than doubled if changing it this often maps no more than another one.
 constexpr std::size_t kFewTurns = 8;
 
@@ -91,7 +85,16 @@ bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
   return usable && reached == run.end;
 }
 
-std::optional<Run> MemorySearch::ContiguousRun(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
+Run MemorySearch::FrontOf(Run room, Granule granules) {
+  Granule begin = room.begin;
+  if (granules % kPageGranules == 0 && granules >= kAlignFromPages * kPageGranules) {
+    const Granule aligned = PagesOf(room.begin) * kPageGranules;
+    if (aligned + granules <= room.end) begin = aligned;
+  }
+  return {begin, begin + granules};
+}
+
+std::optional<Run> MemorySearch::ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
   std::optional<Run> best = space_.BestFit(granules, kNoStream, from);
   auto consider = [&](StreamIndex other, std::uint64_t position) {
     const std::optional<Run> found = space_.BestFit(granules, other, from, position);
@@ -105,14 +108,12 @@ std::optional<Run> MemorySearch::ContiguousRun(Granule granules, StreamIndex str
   // Rooms of several streams side by side.
   if (!best && from == 0 && streams_.count() > 1)
     best = space_.BestRun(granules, [&](Fence fence) { return Usable(stream, fence, waits); });
-  if (!best) return std::nullopt;
-  const Granule begin = BeginWithin(*best, granules);
-  return Run{begin, begin + granules};
+  return best;
 }
 
 Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
-  const std::optional<Run> run = ContiguousRun(granules, stream, waits, from);
-  return run ? Found{.kind = Found::Kind::kRun, .run = *run} : Found{};
+  const std::optional<Run> room = ContiguousRoom(granules, stream, waits, from);
+  return room ? Found{.kind = Found::Kind::kRun, .run = FrontOf(*room, granules)} : Found{};
 }
 
 Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) const {

@@ -21,6 +21,7 @@
 #include "runtime/base/memory_figures.h"
 #include "runtime/base/short_lock.h"
 #include "runtime/device/claim.h"
+#include "runtime/device/large_rooms.h"
 #include "runtime/device/memory_search.h"
 #include "runtime/device/quiet_room.h"
 #include "runtime/device/time_budget.h"
@@ -253,7 +254,7 @@ class DeviceMemory {
     });
   }
   bool IsBehindExactly(StreamIndex stream, Run run) const noexcept;
-  std::optional<Run> FindExisting(Granule granules, StreamIndex stream) const;
+  std::optional<Run> FindExisting(Granule granules, StreamIndex stream);
   bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
   bool TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim);
   void Take(Found found, Granule granules, StreamIndex stream, Claim* claim);
@@ -340,6 +341,7 @@ class DeviceMemory {
   StreamTable streams_;
   std::unique_ptr<MemorySearch> search_;
   QuietRoom quiet_room_;
+  LargeRooms large_rooms_;
   TimeBudget budget_;
   StallTimer stalls_;
   FlatMap<Block> blocks_;

@@ -36,8 +36,14 @@ class MemorySearch {
   MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
       : space_(space), views_(views), streams_(streams) {}
 
-  // Existing memory, contiguous in the base range, best fit; not below granule `from`.
-  std::optional<Run> ContiguousRun(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
+  // The smallest room of existing memory, contiguous in the base range, that holds `granules`; not below granule
+  // `from`.
+  std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
+
+  // Where a block begins that is laid at the front of its room.
+  static Run FrontOf(Run room, Granule granules);
+
+  // At the front of its room.
   Found Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
 
   // A kept view whose first pages are all free, from where its blocks begin.
