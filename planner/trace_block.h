@@ -1,16 +1,16 @@
-// The format of trace files, version 2, as trace_writer.cpp writes and trace_reader.cpp reads it: blocks one after
+// The format of trace files, version 3, as trace_writer.cpp writes and trace_reader.cpp reads it: blocks one after
 // another to the end of the file, nothing else. All numbers are little-endian. A block is read without any other block.
 //
 //   byte  0        8       12       16       20       24       28       32        40         48
 //         +--------+-------+--------+--------+--------+--------+--------+---------+----------+------------------+
 //         | magic  |version|encoding| events | raw    | stored | zero   | number  | checksum | payload          |
-//         |stallocT| u32=2 | u32    | u32    | u32    | u32    | u32    | u64     | u64      | of stored bytes  |
+//         |stallocT| u32=3 | u32    | u32    | u32    | u32    | u32    | u64     | u64      | of stored bytes  |
 //         +--------+-------+--------+--------+--------+--------+--------+---------+----------+------------------+
 //
-//   encoding   0: the payload is the columns; 1: it is one zstd frame of them
-//   events     1 .. 65536;  raw = events * 56;  stored = raw for encoding 0
-//   number     of the block in its file, from 0: a missing or repeated block is noticed
-//   checksum   XXH3 (64 bit, no seed) of bytes [0, 40) followed by the payload
+//   encoding   0: the payload is the columns; 1: it is one zstd frame of them; 2: it is one zstd frame of names
+//   events     1 .. 65536, of names: the lines;  raw = events * 56, of names: at most 4 MiB;  stored = raw for encoding
+//   0 number     of the block in its file, from 0: a missing or repeated block is noticed checksum   XXH3 (64 bit, no
+//   seed) of bytes [0, 40) followed by the payload
 //
 // Columns, each the values of all events of the block, without gaps:
 //
@@ -18,8 +18,11 @@
 //   sequence u64 d | block u64 d | size_bytes u64 | call_site u64 | time_ns u64 d
 //                                                                            d: difference to the event before
 //
-// Version 1 had requests only (op 1 and 2); it is read as well. One golden file per version is kept in
-// tests/planner/golden.
+// Names, one line a call site: its number in 16 hexadecimal digits and then, each behind a tab, its stack frames as a
+// person reads them, the innermost first. They may stand before or behind the events that have the call site.
+//
+// Version 1 had requests only (op 1 and 2), version 2 no names; both are read as well. One golden file per version is
+// kept in tests/planner/golden.
 #pragma once
 
 #include <xxhash.h>
@@ -30,8 +33,11 @@
 
 namespace stalloc::planner {
 
-constexpr std::uint32_t kTraceVersion = 2;
+constexpr std::uint32_t kTraceVersion = 3;
 constexpr std::uint32_t kOldestTraceVersion = 1;
+constexpr std::uint32_t kFirstVersionWithNames = 3;
+constexpr std::uint32_t kNamesEncoding = 2;
+constexpr std::size_t kMaxNamesBytes = std::size_t{4} << 20;
 
 struct TraceBlockHeader {
   char magic[8];

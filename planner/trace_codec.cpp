@@ -1,7 +1,11 @@
 #include "trace_codec.h"
 
+#include <algorithm>
 #include <bit>
+#include <charconv>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 namespace stalloc::planner {
@@ -73,6 +77,33 @@ std::size_t ColumnsToEvents(const std::byte* columns, std::span<TraceEvent> even
     if (op < 1 || op > 4 || served > 3) return i;
   }
   return events.size();
+}
+
+std::string NamesToLine(const CallSiteFrames& call_site) {
+  char number[20];
+  std::snprintf(number, sizeof number, "%016" PRIx64, call_site.call_site);
+  std::string line = number;
+  for (const std::string& frame : call_site.frames) {
+    line += '\t';
+    for (const char c : frame) line += c == '\t' || c == '\n' ? ' ' : c;
+  }
+  return line += '\n';
+}
+
+std::optional<CallSiteFrames> LineToNames(std::string_view line) {
+  constexpr std::size_t kDigits = 16;
+  CallSiteFrames site;
+  if (line.size() < kDigits) return std::nullopt;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + kDigits, site.call_site, 16);
+  if (error != std::errc{} || end != line.data() + kDigits) return std::nullopt;
+  for (line.remove_prefix(kDigits); !line.empty();) {
+    if (line.front() != '\t') return std::nullopt;
+    line.remove_prefix(1);
+    const std::size_t tab = std::min(line.find('\t'), line.size());
+    site.frames.emplace_back(line.substr(0, tab));
+    line.remove_prefix(tab);
+  }
+  return site;
 }
 
 }  // namespace stalloc::planner

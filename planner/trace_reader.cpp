@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "planner/trace_file.h"
@@ -15,6 +17,8 @@
 
 namespace stalloc::planner {
 namespace {
+
+using Frames = decltype(Trace::frames);
 
 struct DecompressFree {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
@@ -26,8 +30,9 @@ class BlockReader {
   BlockReader(const std::string& path, const ByteSource& source, TraceTail tail)
       : path_(path), source_(source), tail_(tail) {}
 
-  // Replaces *events by the next block's. false: the end.
-  Result<bool> Next(std::vector<TraceEvent>* events) {
+  // Replaces *events by the next block's, or adds its names to *frames. false: the end.
+  Result<bool> Next(std::vector<TraceEvent>* events, Frames* frames) {
+    events->clear();
     TraceBlockHeader header{};
     auto got = Read(&header, sizeof(header));
     if (!got) return got.error();
@@ -48,7 +53,7 @@ class BlockReader {
       return Bad("checksum does not match: damaged");
     }
     const std::byte* payload = stored_.data();
-    if (header.encoding == static_cast<std::uint32_t>(TraceEncoding::kZstd)) {
+    if (header.encoding != static_cast<std::uint32_t>(TraceEncoding::kRaw)) {
       columns_.resize(header.raw_bytes);
       const std::size_t size =
           ZSTD_decompressDCtx(context_.get(), columns_.data(), columns_.size(), stored_.data(), stored_.size());
@@ -56,9 +61,13 @@ class BlockReader {
       if (size != header.raw_bytes) return Bad("holds less than it says");
       payload = columns_.data();
     }
-    events->resize(header.events);
-    const std::size_t valid = ColumnsToEvents(payload, *events);
-    if (valid != events->size()) return Bad("event " + std::to_string(valid) + " of the block is none");
+    if (header.encoding == kNamesEncoding) {
+      if (std::string reason = TakeNames(header.events, frames); !reason.empty()) return Bad(std::move(reason));
+    } else {
+      events->resize(header.events);
+      const std::size_t valid = ColumnsToEvents(payload, *events);
+      if (valid != events->size()) return Bad("event " + std::to_string(valid) + " of the block is none");
+    }
     position_ += sizeof(header) + header.stored_bytes;
     ++number_;
     return true;
@@ -67,6 +76,20 @@ class BlockReader {
  private:
   FileError Bad(std::string reason) const {
     return {FileError::Kind::kBadInput, path_, "byte " + std::to_string(position_), std::move(reason)};
+  }
+
+  // Adds the names that are in columns_; returns what is wrong with them, or nothing.
+  std::string TakeNames(std::uint32_t lines, Frames* frames) {
+    std::string_view text(reinterpret_cast<const char*>(columns_.data()), columns_.size());
+    for (std::uint32_t k = 0; k < lines; ++k) {
+      const std::size_t end = text.find('\n');
+      std::optional<CallSiteFrames> site;
+      if (end != std::string_view::npos) site = LineToNames(text.substr(0, end));
+      if (!site) return "name " + std::to_string(k) + " of the block is none";
+      text.remove_prefix(end + 1);
+      frames->insert_or_assign(site->call_site, std::move(site->frames));
+    }
+    return text.empty() ? "" : "more names than it says";
   }
 
   const char* NoBlock() const { return position_ == 0 ? "not a trace file" : "no block begins here"; }
@@ -92,11 +115,14 @@ class BlockReader {
   std::string Hostile(const TraceBlockHeader& header) const {
     if (std::memcmp(header.magic, kTraceBlockMagic, sizeof(header.magic)) != 0) return NoBlock();
     if (header.version < kOldestTraceVersion || header.version > kTraceVersion) {
-      return "version " + std::to_string(header.version) + ", this program reads versions 1 and 2";
+      return "version " + std::to_string(header.version) + ", this program reads versions 1 to " +
+             std::to_string(kTraceVersion);
     }
-    if (header.encoding > 1) return "unknown encoding " + std::to_string(header.encoding);
+    const bool names = header.encoding == kNamesEncoding && header.version >= kFirstVersionWithNames;
+    if (header.encoding > 1 && !names) return "unknown encoding " + std::to_string(header.encoding);
     if (header.events == 0 || header.events > TraceWriter::kMaxBlockEvents) return "impossible number of events";
-    if (header.raw_bytes != header.events * kEventBytes) return "size does not match the number of events";
+    if (names ? header.raw_bytes > kMaxNamesBytes : header.raw_bytes != header.events * kEventBytes)
+      return "size does not match the number of events";
     const bool raw = header.encoding == static_cast<std::uint32_t>(TraceEncoding::kRaw);
     if (raw ? header.stored_bytes != header.raw_bytes : header.stored_bytes > ZSTD_compressBound(header.raw_bytes)) {
       return "impossible size";
@@ -125,7 +151,7 @@ Result<Trace> ReadTrace(const std::string& path, const ByteSource& source, Trace
   Trace trace;
   std::vector<TraceEvent> block;
   for (;;) {
-    const auto more = reader.Next(&block);
+    const auto more = reader.Next(&block, &trace.frames);
     if (!more) return more.error();
     if (!*more) return trace;
     for (const TraceEvent& event : block) {

@@ -92,8 +92,29 @@ struct TraceWriter::State {
         payload = compressed.data();
       }
     }
-    header.checksum = ChecksumOf(hash.get(), header, payload);
-    if (auto failure = Write(header, payload)) return failure;
+    return Finish(&header, payload);
+  }
+
+  std::optional<FileError> AppendNamesBlock(const std::string& text, std::uint32_t lines) {
+    TraceBlockHeader header{};
+    std::memcpy(header.magic, kTraceBlockMagic, sizeof(header.magic));
+    header.version = kTraceVersion;
+    header.encoding = kNamesEncoding;
+    header.events = lines;
+    header.raw_bytes = static_cast<std::uint32_t>(text.size());
+    header.number = number;
+    compressed.resize(ZSTD_compressBound(text.size()));
+    const std::size_t stored =
+        ZSTD_compressCCtx(context.get(), compressed.data(), compressed.size(), text.data(), text.size(), 1);
+    if (ZSTD_isError(stored)) return std::nullopt;  // out of memory: the events are worth more than their names
+    header.stored_bytes = static_cast<std::uint32_t>(stored);
+    return Finish(&header, compressed.data());
+  }
+
+  // Writes the block whose header lacks only its checksum.
+  std::optional<FileError> Finish(TraceBlockHeader* header, const std::byte* payload) {
+    header->checksum = ChecksumOf(hash.get(), *header, payload);
+    if (auto failure = Write(*header, payload)) return failure;
     ++number;
     return std::nullopt;
   }
@@ -126,6 +147,25 @@ std::optional<FileError> TraceWriter::Append(std::span<const TraceEvent> events)
     state_->error = state_->AppendBlock(events.first(count));
     events = events.subspan(count);
   }
+  return state_->error;
+}
+
+std::optional<FileError> TraceWriter::AppendNames(std::span<const CallSiteFrames> call_sites) {
+  std::string text;
+  std::uint32_t lines = 0;
+  const auto write = [&] {
+    if (lines != 0 && !state_->error) state_->error = state_->AppendNamesBlock(text, lines);
+    text.clear();
+    lines = 0;
+  };
+  for (const CallSiteFrames& site : call_sites) {
+    const std::string line = NamesToLine(site);
+    if (line.size() > kMaxNamesBytes) continue;
+    if (text.size() + line.size() > kMaxNamesBytes || lines == kMaxBlockEvents) write();
+    text += line;
+    ++lines;
+  }
+  write();
   return state_->error;
 }
 

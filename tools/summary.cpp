@@ -91,18 +91,55 @@ ordered_json StepTable(const TraceFigures& figures) {
   return table;
 }
 
-ordered_json CallSiteTable(const TraceFigures& figures) {
+// The way through the framework's allocator is the same for all: how many of the innermost frames they share, but for
+// one that each keeps.
+std::size_t SharedFrames(const std::vector<const std::vector<std::string>*>& sites) {
+  if (sites.size() < 2) return 0;
+  for (std::size_t shared = 0;; ++shared)
+    for (const std::vector<std::string>* site : sites)
+      if (shared + 1 >= site->size() || (*site)[shared] != (*sites.front())[shared]) return shared;
+}
+
+// "function" of "function (module+0x12)": a name says enough.
+std::string ShortFrame(const std::string& frame) { return frame.substr(0, frame.rfind(" (")); }
+
+// Says of each row where its call site lies, as far as the trace knows.
+void AddPlaces(const planner::Trace& trace, const std::vector<std::uint64_t>& sites, ordered_json* table) {
+  constexpr std::size_t kFramesShown = 3;
+  std::vector<const std::vector<std::string>*> known;
+  for (const std::uint64_t site : sites)
+    if (const auto at = trace.frames.find(site); at != trace.frames.end()) known.push_back(&at->second);
+  if (known.empty()) return;
+  const std::size_t shared = SharedFrames(known);
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    ordered_json& row = (*table)[i];
+    const auto at = trace.frames.find(sites[i]);
+    row["place"] = nullptr;
+    row["frames"] = ordered_json::array();
+    if (at == trace.frames.end()) continue;
+    row["frames"] = at->second;
+    std::string place;
+    for (std::size_t k = shared; k < std::min(shared + kFramesShown, at->second.size()); ++k)
+      place += (place.empty() ? "" : " < ") + ShortFrame(at->second[k]);
+    row["place"] = place;
+  }
+}
+
+ordered_json CallSiteTable(const planner::Trace& trace, const TraceFigures& figures) {
   std::vector<std::pair<std::uint64_t, SiteFigures>> sites(figures.sites.begin(), figures.sites.end());
   std::sort(sites.begin(), sites.end(), [](const auto& a, const auto& b) {
     return std::pair(b.second.peak_live_bytes, a.first) < std::pair(a.second.peak_live_bytes, b.first);
   });
   if (sites.size() > kLargestCallSites) sites.resize(kLargestCallSites);
   ordered_json table = ordered_json::array();
+  std::vector<std::uint64_t> shown;
   for (const auto& [site, of_site] : sites) {
     table.push_back({{"call_site", Format("%016llx", static_cast<unsigned long long>(site))},
                      {"requests", of_site.requests},
                      {"peak_live_bytes", of_site.peak_live_bytes}});
+    shown.push_back(site);
   }
+  AddPlaces(trace, shown, &table);
   return table;
 }
 
@@ -125,12 +162,16 @@ std::string CellText(const std::string& key, const ordered_json& value) {
 std::string TableText(const ordered_json& rows) {
   std::vector<std::string> lines(rows.size() + 1);
   for (const auto& column : rows.front().items()) {
+    if (column.value().is_array()) continue;  // for programs
     std::vector<std::string> cells{column.key()};
     for (const ordered_json& row : rows) cells.push_back(CellText(column.key(), row.at(column.key())));
     std::size_t width = 0;
     for (const std::string& cell : cells) width = std::max(width, cell.size());
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      lines[i] += "  " + std::string(width - cells[i].size(), ' ') + cells[i];
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string fill(width - cells[i].size(), ' ');
+      // Prose, which is the last column where there is any, begins at the left.
+      lines[i] += column.key() == "place" ? "  " + cells[i] : "  " + fill + cells[i];
+    }
   }
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
@@ -152,7 +193,7 @@ void Summarise(const planner::Trace& trace, ordered_json* summary) {
   (*summary)["threads"] = figures.threads.size();
   (*summary)["call_sites"] = figures.sites.size();
   (*summary)["steps"] = StepTable(figures);
-  (*summary)["largest_call_sites"] = CallSiteTable(figures);
+  (*summary)["largest_call_sites"] = CallSiteTable(trace, figures);
 }
 
 void Summarise(const planner::LifetimeTable& table, ordered_json* summary) {

@@ -18,6 +18,7 @@
 #include "runtime/base/log.h"
 #include "trace/event_order.h"
 #include "trace/event_ring.h"
+#include "trace/site_names.h"
 
 #include "base/signals_blocked.h"
 
@@ -30,6 +31,11 @@ using Clock = std::chrono::steady_clock;
 // What a program that is killed may lose.
 constexpr milliseconds kBlockInterval{100};
 constexpr std::size_t kBlockEvents = 16384;
+
+// What may be spent on the names of call sites each time that the buffers are emptied, and in the end: they wait behind
+// the events, and a program's end waits for them.
+constexpr milliseconds kNamingARound{4};
+constexpr milliseconds kNamingAtTheEnd{1000};
 
 // An event is written within microseconds of drawing its number, unless its thread was interrupted in between.
 constexpr std::size_t kPatienceRounds = 4;
@@ -67,6 +73,7 @@ struct Recorder::State {
   EventOrder order{kPatienceRounds};
   std::vector<planner::TraceEvent> block;  // delivered, not yet in the file
   Clock::time_point block_began;
+  SiteNames names;
 
   EventRing* RingOfThisThread() noexcept;
   EventRing* AdoptRing() noexcept;
@@ -74,6 +81,7 @@ struct Recorder::State {
   bool DrainAll(bool all);
   void Deliver(std::span<const planner::TraceEvent> events);
   void WriteBlock();
+  void WriteNames();
   void Fail(const std::string& reason);
 };
 
@@ -116,12 +124,15 @@ bool Recorder::State::DrainAll(bool all) {
   if (all || block.size() >= kBlockEvents || (!block.empty() && Clock::now() - block_began >= kBlockInterval)) {
     WriteBlock();
   }
+  names.Name(all ? kNamingAtTheEnd : kNamingARound);
+  if (all) WriteNames();
   return any;
 }
 
 void Recorder::State::Deliver(std::span<const planner::TraceEvent> events) {
   if (block.empty()) block_began = Clock::now();
   block.insert(block.end(), events.begin(), events.end());
+  for (const planner::TraceEvent& event : events) names.Saw(event.call_site);
   delivered.fetch_add(events.size(), std::memory_order_relaxed);
 }
 
@@ -129,6 +140,13 @@ void Recorder::State::WriteBlock() {
   if (block.empty()) return;
   if (const auto error = file->Append(block)) Fail(error->Text());
   block.clear();
+  WriteNames();
+}
+
+void Recorder::State::WriteNames() {
+  const std::vector<planner::CallSiteFrames> named = names.TakeNamed();
+  if (named.empty() || failed) return;
+  if (const auto error = file->AppendNames(named)) Fail(error->Text());
 }
 
 void Recorder::State::Fail(const std::string& reason) {

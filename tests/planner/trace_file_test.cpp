@@ -226,7 +226,38 @@ TEST(TraceFileOrder, IsKeptApartFromTheRequestsItStandsBetween) {
   }
 }
 
-// The program writes version 2 only; version 1's file stays as it was written by the program of its time.
+TEST(TraceFileNames, ComeBackWhateverIsInThem) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "named";
+  std::vector<CallSiteFrames> names;
+  for (std::uint64_t site = 1; site <= 300; ++site)
+    names.push_back({site * 0x9e3779b97f4a7c15u, {std::string(site * 100, 'x'), "", "a\tb\nc", "last"}});
+  {
+    auto writer = TraceWriter::Create(path, TraceEncoding::kRaw);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_EQ((*writer)->AppendNames(names), std::nullopt);
+    ASSERT_EQ((*writer)->Append(ExampleEvents(5)), std::nullopt);
+    ASSERT_EQ((*writer)->AppendNames({}), std::nullopt);
+    ASSERT_EQ((*writer)->AppendNames(std::span(names).first(1)), std::nullopt);
+  }
+  EXPECT_EQ(BlockEnds(Contents(path)).size(), 4u) << "4.5 MB of names are two blocks";
+  const auto trace = ReadTraceFile(path, TraceTail::kMustBeWhole);
+  ASSERT_TRUE(trace.ok()) << trace.error().Text();
+  EXPECT_EQ(trace->events, ExampleEvents(5));
+  ASSERT_EQ(trace->frames.size(), names.size());
+  for (const CallSiteFrames& site : names) {
+    EXPECT_EQ(trace->frames.at(site.call_site), (std::vector<std::string>{site.frames[0], "", "a b c", "last"}));
+  }
+  const std::string whole = Contents(path);
+  for (std::size_t byte = 0; byte < whole.size(); byte += byte < 48 ? 1 : 1009) {
+    std::string damaged = whole;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << (byte % 8)));
+    SetContents(folder / "damaged", damaged);
+    EXPECT_FALSE(ReadTraceFile(folder / "damaged", TraceTail::kMustBeWhole).ok()) << "byte " << byte;
+  }
+}
+
+// The program writes version 3 only; the files of the others stay as they were written by the programs of their time.
 TEST(TraceFileGolden, ReadsVersion1) {
   const auto trace = ReadTraceFile(GoldenPath("trace-v1.bin"), TraceTail::kMustBeWhole);
   ASSERT_TRUE(trace.ok()) << trace.error().Text();
@@ -235,15 +266,26 @@ TEST(TraceFileGolden, ReadsVersion1) {
 }
 
 TEST(TraceFileGolden, ReadsVersion2) {
-  if (const char* target = WriteGoldenTo()) {
-    auto writer = TraceWriter::Create(std::string(target) + "/trace-v2.bin");
-    ASSERT_TRUE(writer.ok());
-    ASSERT_EQ((*writer)->Append(ExampleWithOrder(64)), std::nullopt);
-    GTEST_SKIP() << "golden file written";
-  }
   const auto trace = ReadTraceFile(GoldenPath("trace-v2.bin"), TraceTail::kMustBeWhole);
   ASSERT_TRUE(trace.ok()) << trace.error().Text();
   EXPECT_EQ(EventsOf(*trace), ExampleWithOrder(64));
+  EXPECT_TRUE(trace->frames.empty());
+}
+
+TEST(TraceFileGolden, ReadsVersion3) {
+  const std::vector<CallSiteFrames> names = {{0x12, {"f (libf.so+0x3)", "main"}}, {~std::uint64_t{0}, {}}};
+  if (const char* target = WriteGoldenTo()) {
+    auto writer = TraceWriter::Create(std::string(target) + "/trace-v3.bin");
+    ASSERT_TRUE(writer.ok());
+    ASSERT_EQ((*writer)->Append(ExampleWithOrder(64)), std::nullopt);
+    ASSERT_EQ((*writer)->AppendNames(names), std::nullopt);
+    GTEST_SKIP() << "golden file written";
+  }
+  const auto trace = ReadTraceFile(GoldenPath("trace-v3.bin"), TraceTail::kMustBeWhole);
+  ASSERT_TRUE(trace.ok()) << trace.error().Text();
+  EXPECT_EQ(EventsOf(*trace), ExampleWithOrder(64));
+  ASSERT_EQ(trace->frames.size(), names.size());
+  for (const CallSiteFrames& site : names) EXPECT_EQ(trace->frames.at(site.call_site), site.frames);
 }
 
 }  // namespace

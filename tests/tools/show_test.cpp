@@ -15,7 +15,7 @@ using planner::TraceEvent;
 class ShowVerb : public CommandTest {
  protected:
   // A trace in two blocks: three blocks of memory, 700 bytes live at most.
-  std::string WriteTrace() const {
+  std::string WriteTrace(const std::vector<planner::CallSiteFrames>& names = {}) const {
     const std::string path = Path("run.trace");
     auto writer = planner::TraceWriter::Create(path);
     EXPECT_TRUE(writer.ok());
@@ -37,6 +37,7 @@ class ShowVerb : public CommandTest {
     const std::span<const TraceEvent> all(events);
     EXPECT_FALSE((*writer)->Append(all.first(3)));
     EXPECT_FALSE((*writer)->Append(all.subspan(3)));
+    EXPECT_FALSE((*writer)->AppendNames(names));
     return path;
   }
 };
@@ -62,6 +63,21 @@ TEST_F(ShowVerb, ATraceCutOffIsRefusedUnlessSalvaged) {
   const Ended salvaged = RunStalloc({"show", cut, "--salvage", "--json"});
   ASSERT_EQ(salvaged.exit_code, 0) << salvaged.errors;
   EXPECT_EQ(json::parse(salvaged.output).at("events"), 3);
+}
+
+// The frames that all share are the framework's allocator: left out where there is another.
+TEST_F(ShowVerb, CallSitesHaveTheNamesThatTellThemApart) {
+  const std::string path = WriteTrace({{0xabc0 + 500, {"malloc (liba.so+0x1)", "conv (libb.so+0x2)", "step (t+0x3)"}},
+                                       {0xabc0 + 200, {"malloc (liba.so+0x1)", "t+0x77", "main (t+0x4)"}}});
+  const Ended ended = RunStalloc({"show", path});
+  EXPECT_NE(ended.output.find("  conv < step\n"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("  t+0x77 < main\n"), std::string::npos) << ended.output;
+  const json sites = json::parse(RunStalloc({"show", path, "--json"}).output).at("largest_call_sites");
+  EXPECT_EQ(sites[0].at("frames"),
+            (std::vector<std::string>{"malloc (liba.so+0x1)", "conv (libb.so+0x2)", "step (t+0x3)"}));
+  EXPECT_TRUE(sites[2].at("place").is_null()) << "of 100 bytes nothing is known";
+  const json unnamed = json::parse(RunStalloc({"show", WriteTrace(), "--json"}).output).at("largest_call_sites");
+  EXPECT_FALSE(unnamed[0].contains("place"));
 }
 
 TEST_F(ShowVerb, AGzippedTraceIsReadAndACutOffOneSalvaged) {

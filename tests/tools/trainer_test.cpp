@@ -48,6 +48,24 @@ TEST_F(Trainer, IsPlannedAndHoldsLessAndComputesTheSame) {
   EXPECT_EQ(total.at("peak_live_bytes"), with.at("live_bytes"));
 }
 
+TEST_F(Trainer, ItsTraceSaysWhereItsRequestsComeFrom) {
+  const std::string path = Path("named.trace");
+  ASSERT_EQ(Preloaded(Path("stats.json"), {"--trace=" + path}, "3").exit_code, 0);
+  const auto trace = planner::ReadTraceFile(path, planner::TraceTail::kMustBeWhole);
+  ASSERT_TRUE(trace.ok()) << trace.error().Text();
+  std::set<std::uint64_t> sites;
+  for (const planner::TraceEvent& event : trace->events) sites.insert(event.call_site);
+  sites.erase(0);
+  if (sites.empty()) GTEST_SKIP() << "nothing walks the stack here";
+  for (const std::uint64_t site : sites) {
+    const auto known = trace->frames.find(site);
+    ASSERT_NE(known, trace->frames.end());
+    EXPECT_TRUE(std::any_of(known->second.begin(), known->second.end(), [](const std::string& frame) {
+      return frame.find("simtrainer+0x") != frame.npos;
+    })) << ::testing::PrintToString(known->second);
+  }
+}
+
 // The statistics are whole, agree with themselves, and can be shown.
 TEST_F(Trainer, ItsStatisticsTellOfEveryIteration) {
   const std::string plan = "--plan=" + Path("kept.plan");

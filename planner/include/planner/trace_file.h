@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "planner/call_site_frames.h"
 #include "planner/result.h"
 #include "planner/trace_event.h"
 #include "planner/trace_problem.h"
@@ -22,7 +23,7 @@ inline constexpr char kTraceBlockMagic[8] = {'s', 't', 'a', 'l', 'l', 'o', 'c', 
 
 enum class TraceEncoding : std::uint32_t {
   kRaw = 0,   // columns as they are
-  kZstd = 1,  // columns compressed, about 5 to 10 times smaller
+  kZstd = 1,  // columns compressed, about 5 to 10 times smaller (names always are)
 };
 
 // Writes with plain POSIX calls; what Append has accepted survives the death of the process (not of the machine).
@@ -40,6 +41,9 @@ class TraceWriter {
   // Writes the events as one block (more than kMaxBlockEvents: as several). After an error the file ends with the last
   // whole block, and every later call returns the error again. nullopt: done.
   std::optional<FileError> Append(std::span<const TraceEvent> events);
+
+  // Writes the names as one block (more than that holds: as several); a tab or a line end in one becomes a space.
+  std::optional<FileError> AppendNames(std::span<const CallSiteFrames> call_sites);
 
  private:
   struct State;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "planner/model.h"
@@ -23,6 +25,8 @@ struct Trace {
   std::vector<TraceEvent> events;
   std::vector<std::uint32_t> steps;  // for each event the training step that it belongs to; empty: unknown
   std::vector<Order> order;          // by rising `before`
+  // The stack frames of call sites, as a person reads them, innermost first. Not every call site need be here.
+  std::unordered_map<std::uint64_t, std::vector<std::string>> frames;
 };
 
 // The events [first, last) of a trace.

@@ -4,6 +4,8 @@
 // threads into one order and writes them into a trace file. The program may be killed at any moment: the file then
 // lacks at most the last tenth of a second.
 //
+// It also names the call sites that it sees, for the file.
+//
 //   thread 1  ─ Record ─> [ring] ─┐
 //   thread 2  ─ Record ─> [ring] ─┼─ every 5–40 ms ─> in order of `sequence` ─> TraceWriter, a block every 100 ms
 //   ...                           ┘
