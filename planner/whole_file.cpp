@@ -11,6 +11,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
 
 namespace stalloc::planner {
 namespace {
@@ -49,6 +52,33 @@ std::string FolderOf(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// What cannot be replaced but only be written into: a device, a pipe, or what this process has open.
+bool IsStream(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return false;
+  if (!S_ISREG(status.st_mode)) return true;
+  constexpr std::string_view kOpen[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
+  return std::any_of(std::begin(kOpen), std::end(kOpen), [&](std::string_view name) { return path.starts_with(name); });
+}
+
+std::optional<FileError> WriteIntoStream(const std::string& path, std::span<const std::byte> contents) {
+  // A pipe that nobody reads is an error then, and no reason to wait.
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.get() < 0) return SystemError(path, "open", errno);
+  ::fcntl(file.get(), F_SETFL, O_APPEND);
+  if (!WriteAll(file.get(), contents)) return SystemError(path, "write", errno);
+  if (file.Close() != 0) return SystemError(path, "close", errno);
+  return std::nullopt;
+}
+
+// The name that a link stands for, so that the file behind it is replaced and the link stays.
+std::string BehindLinks(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+  const std::unique_ptr<char, decltype(&std::free)> name(::realpath(path.c_str(), nullptr), &std::free);
+  return name != nullptr ? name.get() : path;
 }
 
 }  // namespace
@@ -94,7 +124,9 @@ std::string NameBeside(const std::string& path, std::string_view infix) {
   return name + "-" + std::to_string(counter.fetch_add(1)) + "-" + std::to_string(random);
 }
 
-std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const std::byte> contents, bool overwrite) {
+std::optional<FileError> WriteWholeFile(const std::string& named, std::span<const std::byte> contents, bool overwrite) {
+  if (IsStream(named)) return WriteIntoStream(named, contents);
+  const std::string path = overwrite ? BehindLinks(named) : named;
   const std::string temporary = NameBeside(path, ".tmp-");
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.get() < 0) return SystemError(path, "create", errno);

@@ -20,7 +20,8 @@ Result<std::vector<std::byte>> ReadWholeFile(const std::string& path, std::size_
 std::string NameBeside(const std::string& path, std::string_view infix);
 
 // The file is there whole or not at all: written under another name beside it, fsync'ed, renamed, and the folder
-// fsync'ed. An existing file is replaced only if `overwrite`. nullopt: done.
+// fsync'ed. An existing file is replaced only if `overwrite`; a link to it stays one. A device, a pipe, or what this
+// process has open (/dev/stdout) is not replaced but written into, whatever `overwrite` says. nullopt: done.
 std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const std::byte> contents, bool overwrite);
 
 // Whether a file is there, not empty, that does not begin with `magic`, or cannot be read: it is somebody else's, and a
