@@ -167,7 +167,12 @@ class Replay {
     const std::uint64_t call_site = memory.WantsCallSite(event.size_bytes) ? event.call_site : 0;
     const DeviceMemory::Allocation made = memory.Allocate(event.size_bytes, OrderOf(event), call_site);
     if (made.result == CUDA_ERROR_OUT_OF_MEMORY) {
-      throw Failure(ExitCode::kInfeasible, "the device's memory is too small for the trace; --memory gives it more");
+      throw Failure(
+          ExitCode::kInfeasible,
+          Format("event %llu: %s more than the %s that are live do not fit into the simulated device; --memory "
+                 "gives it more",
+                 static_cast<unsigned long long>(event.sequence), HumanBytes(event.size_bytes).c_str(),
+                 HumanBytes(memory.Snapshot().counters.live_bytes).c_str()));
     }
     CheckSimulated(made.result, "allocation");
     live_.emplace(event.block, Block{made.address, event.size_bytes});

@@ -1,5 +1,8 @@
 // stalloc plan: places the requests of a file as low as they will go, and says how close to the lower bound that is; or
 // offers a choice of plans.
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -57,9 +60,14 @@ void CheckOutput(const std::string& path, const PlanOptions& options) {
   if (fs::equivalent(path, options.input, ignored)) {
     throw Failure(ExitCode::kUsage, path + ": is the input as well as the output");
   }
+  if (fs::is_directory(path, ignored)) Throw(planner::SystemError(path, "create", EISDIR));
+  const fs::file_status there = fs::status(path, ignored);
+  if (fs::exists(there) && !fs::is_regular_file(there)) return;  // a device or a pipe is written into
   if (!options.force && fs::exists(fs::symlink_status(path, ignored))) {
     throw Failure(ExitCode::kInternal, path + ": exists already; --force overwrites it");
   }
+  if (::access((fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".")).c_str(), W_OK) != 0)
+    Throw(planner::SystemError(path, "create", errno));
 }
 
 void CheckOutputs(const PlanOptions& options) {
@@ -171,10 +179,12 @@ ExitCode Run(const PlanOptions& options) {
   std::fputs(report.c_str(), stdout);
   if (answer.solution.status == planner::Solution::Status::kInfeasible) {
     throw Failure(ExitCode::kInfeasible,
-                  Format("%s: does not fit %llu bytes: %llu is the best found%s; nothing was written",
+                  Format("%s: does not fit %llu bytes (%s): %llu (%s) is the best found%s; nothing was written",
                          options.input.c_str(), static_cast<unsigned long long>(options.capacity_bytes),
+                         HumanBytes(options.capacity_bytes).c_str(),
                          static_cast<unsigned long long>(answer.solution.placement.height_bytes),
-                         answer.solution.proven ? " (and none can fit)" : ""));
+                         HumanBytes(answer.solution.placement.height_bytes).c_str(),
+                         answer.solution.proven ? ", and none can fit" : ""));
   }
   WriteOutputs(input, options, answer);
   return ExitCode::kOk;

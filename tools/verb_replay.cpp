@@ -4,6 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "planner/plan_file.h"
+#include "planner/whole_file.h"
 #include "runtime/base/settings.h"
 #include "tools/load.h"
 #include "tools/options.h"
@@ -84,11 +86,17 @@ void PrintText(const std::string& input, const std::vector<ReplayResult>& result
 ExitCode Run(const ReplayOptions& options) {
   const planner::Trace trace =
       OneDevice(LoadTrace(options.input, options.salvage ? TraceEnd::kMayBeCutOff : TraceEnd::kMustBeWhole));
+  if (!options.stalloc.plan_path.empty())
+    ThrowIf(planner::FindObstacle(options.stalloc.plan_path, planner::kPlanFileMagic));
   if (trace.events.empty()) throw Failure(ExitCode::kBadInput, options.input + ": holds no request");
   std::vector<ReplayResult> results;
   for (const std::string& name : options.allocators.empty() ? AllAllocators() : options.allocators) {
     if (name == kStallocAllocator) {
-      for (ReplayResult& result : ReplayStalloc(trace, options.stalloc)) results.push_back(std::move(result));
+      try {
+        for (ReplayResult& result : ReplayStalloc(trace, options.stalloc)) results.push_back(std::move(result));
+      } catch (const Failure& failure) {
+        throw Failure(failure.code(), options.input + ": " + failure.what());
+      }
     } else {
       results.push_back(ReplayModel(trace, name, *MakeAllocatorModel(name)));
     }

@@ -188,6 +188,28 @@ TEST_F(Usage, AFolderAndAPipeAreRefusedByName) {
   EXPECT_NE(pipe.errors.find("/dev/stdin: is a pipe"), std::string::npos) << pipe.errors;
 }
 
+// Before anything is computed.
+TEST_F(Usage, AnOutputThatCannotBeIsRefusedByName) {
+  const std::string input = Write("training.csv", SmallTraining(4, 10));
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"plan", input, "-o", Path("nowhere/out")},
+           {"plan", input, "-o", Path("."), "--force"},
+           {"plan", input, "--placements", Path("nowhere/out")},
+           {"replay", input, "--plan", Path("nowhere/out")},
+       }) {
+    const Ended ended = RunStalloc(words);
+    EXPECT_EQ(ended.exit_code, 1) << ::testing::PrintToString(words) << ended.errors;
+    EXPECT_TRUE(ended.errors.starts_with("stalloc: error: " + words[3] + ": create: ")) << ended.errors;
+    EXPECT_EQ(ended.output, "");
+  }
+  const Ended taken = RunStalloc({"replay", input, "--plan", input});
+  EXPECT_EQ(taken.exit_code, 3);
+  EXPECT_NE(taken.errors.find("training.csv: holds something else, and is left as it is"), std::string::npos);
+  const Ended small = RunStalloc({"replay", input, "--memory", "2MiB"});
+  EXPECT_EQ(small.exit_code, 4);
+  EXPECT_NE(small.errors.find("training.csv: event "), std::string::npos) << small.errors;
+}
+
 TEST_F(Usage, OutputThatCannotBeWrittenIsAnError) {
   const std::string input = Write("small.csv", SmallLifetimes());
   const Ended ended = RunWords({"sh", "-c", std::string(STALLOC_COMMAND) + " show " + input + " > /dev/full"});
