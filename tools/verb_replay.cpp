@@ -124,7 +124,7 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
   verb->add_option("--allocator", options->allocators,
                    "One or more of: " + CLI::detail::join(AllAllocators(), ", ") + " (default: all)")
       ->delimiter(',')
-      ->check(CLI::IsMember(AllAllocators()))
+      ->check(CLI::IsMember(AllAllocators()).description(""))
       ->type_name("NAME,...");
   verb->add_option("--runs", options->stalloc.runs, "Replay stalloc N times, each with the plan of the one before")
       ->check(CLI::Range(1, 100).description(""))
@@ -135,7 +135,8 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
           "--growth", [options](const std::string& text) { options->stalloc.growth = GrowthIn(text); },
           "As STALLOC_GROWTH (default auto, by the trace's times; 1 where it has none)")
       ->type_name("X");
-  verb->add_flag("!--no-planning", options->stalloc.planning, "Serve every request online");
+  verb->add_flag_callback(
+      "--no-planning", [options] { options->stalloc.planning = false; }, "Serve every request online");
   verb->add_option("--look-every", options->stalloc.look_every,
                    "Look for a plan after every N requests and frees (default 1000); when it comes depends on it")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30).description(""))
