@@ -1,7 +1,9 @@
 // The program's own order between streams, and captures in progress.
 //
-// Any thread. Events and waits are told after the driver has accepted them, captures too: what the driver refused did
-// not happen.
+// Any thread. What the driver refused did not happen: captures are told after it has accepted them, events and waits
+// before and after.
+#include <cstdint>
+
 #include "capturing.h"
 #include "driver_call.h"
 #include "framework_settings.h"
@@ -14,13 +16,21 @@
 namespace stalloc::interpose {
 namespace {
 
-CUresult Recorded(CUresult result, CUevent event, CUstream stream) noexcept {
-  if (result == CUDA_SUCCESS && ServingAlready()) runtime::NoteEventRecorded(event, stream);
+template <typename RealCall>
+CUresult Record(CUevent event, CUstream stream, RealCall record) noexcept {
+  if (!ServingAlready()) return record();
+  const std::uint64_t number = runtime::NoteEventRecords(event, stream);
+  const CUresult result = record();
+  runtime::NoteEventRecorded(event, stream, number, result == CUDA_SUCCESS);
   return result;
 }
 
-CUresult Waits(CUresult result, CUstream stream, CUevent event) noexcept {
-  if (result == CUDA_SUCCESS && ServingAlready()) runtime::NoteStreamWaits(stream, event);
+template <typename RealCall>
+CUresult Wait(CUstream stream, CUevent event, RealCall wait) noexcept {
+  if (!ServingAlready()) return wait();
+  const std::uint64_t record = runtime::RecordOf(event, stream);
+  const CUresult result = wait();
+  if (result == CUDA_SUCCESS) runtime::NoteStreamWaits(stream, event, record);
   return result;
 }
 
@@ -64,20 +74,21 @@ CUresult EndCapture(CUstream stream, CUgraph* graph, End end) noexcept {
 using namespace stalloc::interpose;
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return Recorded(Forward<Entry::k_cuEventRecord>(event, stream), event, stream);
+  return Record(event, stream, [&] { return Forward<Entry::k_cuEventRecord>(event, stream); });
 }
 
 CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
-  return Recorded(Forward<Entry::k_cuEventRecord_ptsz>(event, stream), event, Order(stream, Streams::kPerThread));
+  return Record(event, Order(stream, Streams::kPerThread),
+                [&] { return Forward<Entry::k_cuEventRecord_ptsz>(event, stream); });
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
-  return Recorded(Forward<Entry::k_cuEventRecordWithFlags>(event, stream, flags), event, stream);
+  return Record(event, stream, [&] { return Forward<Entry::k_cuEventRecordWithFlags>(event, stream, flags); });
 }
 
 CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags) {
-  return Recorded(Forward<Entry::k_cuEventRecordWithFlags_ptsz>(event, stream, flags), event,
-                  Order(stream, Streams::kPerThread));
+  return Record(event, Order(stream, Streams::kPerThread),
+                [&] { return Forward<Entry::k_cuEventRecordWithFlags_ptsz>(event, stream, flags); });
 }
 
 // Before the driver: the handle may come back for another event at once.
@@ -92,12 +103,12 @@ CUresult cuEventDestroy_v2(CUevent event) {
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
-  return Waits(Forward<Entry::k_cuStreamWaitEvent>(stream, event, flags), stream, event);
+  return Wait(stream, event, [&] { return Forward<Entry::k_cuStreamWaitEvent>(stream, event, flags); });
 }
 
 CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags) {
-  return Waits(Forward<Entry::k_cuStreamWaitEvent_ptsz>(stream, event, flags), Order(stream, Streams::kPerThread),
-               event);
+  return Wait(Order(stream, Streams::kPerThread), event,
+              [&] { return Forward<Entry::k_cuStreamWaitEvent_ptsz>(stream, event, flags); });
 }
 
 CUresult cuStreamBeginCapture(CUstream stream) {

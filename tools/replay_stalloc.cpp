@@ -153,11 +153,13 @@ class Replay {
     const CUstream stream = device_.Stream(event.stream);
     if (event.op == TraceEvent::Op::kRecord) {
       if (fresh) CheckSimulated(cuEventCreate(&at->second, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+      DeviceMemory& memory = service_->memory();
+      const DeviceMemory::Record record = memory.NoteEventRecords(at->second, {stream, nullptr});
       CheckSimulated(cuEventRecord(at->second, stream), "cuEventRecord");
-      service_->memory().NoteEventRecorded(at->second, {stream, nullptr});
+      memory.NoteEventRecorded(at->second, {stream, nullptr}, record);
     } else if (!fresh && at->second != nullptr) {
       CheckSimulated(cuStreamWaitEvent(stream, at->second, 0), "cuStreamWaitEvent");
-      service_->memory().NoteStreamWaits({stream, nullptr}, at->second);
+      service_->memory().NoteStreamWaits({stream, nullptr}, at->second, service_->memory().RecordOf(at->second));
     }
   }
 

@@ -255,19 +255,30 @@ void DeviceMemory::NoteStreamDestroyed(Order order) noexcept {
 
 // Streams that make no request are followed too: order runs through them (a communication library's own streams), and
 // what one stream knows of another reaches a third.
-DeviceMemory::Noted DeviceMemory::NoteEventRecorded(CUevent event, Order order) {
+DeviceMemory::Record DeviceMemory::NoteEventRecords(CUevent event, Order order) {
   std::lock_guard lock(mutex_);
-  if (!multi_stream_ && recorder_ == nullptr) return {};
-  const StreamIndex stream = streams_.IndexOf(order.stream, order.context);
-  streams_.EventRecorded(event, stream);
-  return {stream, recorder_ ? recorder_->NextSequence() : 0};
+  if (!multi_stream_ && recorder_ == nullptr) return StreamTable::kNoRecord;
+  return streams_.EventRecords(event, streams_.IndexOf(order.stream, order.context));
 }
 
-DeviceMemory::Noted DeviceMemory::NoteStreamWaits(Order order, CUevent event) {
+DeviceMemory::Noted DeviceMemory::NoteEventRecorded(CUevent event, Order order, Record record) {
+  if (record == StreamTable::kNoRecord) return {};
+  std::lock_guard lock(mutex_);
+  streams_.EventRecorded(event, record);
+  if (recorder_ == nullptr) return {};
+  return {streams_.IndexOf(order.stream, order.context), recorder_->NextSequence()};
+}
+
+DeviceMemory::Record DeviceMemory::RecordOf(CUevent event) const noexcept {
+  std::lock_guard lock(mutex_);
+  return streams_.RecordOf(event);
+}
+
+DeviceMemory::Noted DeviceMemory::NoteStreamWaits(Order order, CUevent event, Record record) {
   std::lock_guard lock(mutex_);
   if (!multi_stream_ && recorder_ == nullptr) return {};
   const StreamIndex stream = streams_.IndexOf(order.stream, order.context);
-  streams_.StreamWaits(stream, event, [&](Fence fence) {
+  streams_.StreamWaits(stream, event, record, [&](Fence fence) {
     if (!seen_.on()) return;
     SeenLog::Entry* seen = seen_.Add();
     if (seen == nullptr) return;

@@ -100,20 +100,29 @@ const StreamTable::Marker* StreamTable::MarkerBehind(Fence fence) const {
   return first;
 }
 
-void StreamTable::EventRecorded(CUevent event, StreamIndex stream) {
+StreamTable::Record StreamTable::EventRecords(CUevent event, StreamIndex stream) {
   const auto key = reinterpret_cast<std::uint64_t>(event);
   std::uint32_t* row = events_.Find(key);
   if (row == nullptr) {
-    if (event_clocks_.size() >= kMaxEvents) ForgetEvents();
-    events_.Insert(key, static_cast<std::uint32_t>(event_clocks_.size()));
+    if (recorded_.size() >= kMaxEvents) ForgetEvents();
+    recorded_.emplace_back();
+    events_.Insert(key, static_cast<std::uint32_t>(recorded_.size() - 1));
     row = events_.Find(key);
-    event_clocks_.emplace_back();
   }
-  std::vector<Reached>& clock = event_clocks_[*row];
-  clock.assign(streams_.size(), {});
-  if (stream == kNoStream) return;
-  for (StreamIndex i = 1; i <= count(); ++i) clock[i] = clocks_[Cell(stream, i)];
-  clock[stream] = {streams_[stream].position, streams_[stream].position};
+  Recorded& recorded = recorded_[*row];
+  recorded.done = false;
+  recorded.record = ++last_record_;
+  recorded.clock.assign(streams_.size(), {});
+  if (stream == kNoStream) return recorded.record;
+  for (StreamIndex i = 1; i <= count(); ++i) recorded.clock[i] = clocks_[Cell(stream, i)];
+  recorded.clock[stream] = {streams_[stream].position, streams_[stream].position};
+  return recorded.record;
+}
+
+// Unless another thread has begun to record it anew, or destroyed it.
+void StreamTable::EventRecorded(CUevent event, Record record) noexcept {
+  const std::uint32_t* row = events_.Find(reinterpret_cast<std::uint64_t>(event));
+  if (row != nullptr && recorded_[*row].record == record) recorded_[*row].done = true;
 }
 
 void StreamTable::Retire(StreamIndex stream) noexcept {
@@ -142,7 +151,7 @@ void StreamTable::PassAllOf(std::uint64_t ending) noexcept {
 
 void StreamTable::ForgetEvents() noexcept {
   events_.Clear();
-  event_clocks_.clear();
+  recorded_.clear();
 }
 
 }  // namespace stalloc::runtime

@@ -70,28 +70,48 @@ void NoteNeed(Need need) noexcept {
   }
 }
 
-void NoteEventRecorded(CUevent event, CUstream stream) noexcept {
+std::uint64_t NoteEventRecords(CUevent event, CUstream stream) noexcept {
   Process* process = Serving();
-  if (process == nullptr) return;
-  if (IsCaptured(*process, stream)) return NoteEventDestroyed(event);  // what it stood for before
+  if (process == nullptr || event == nullptr) return 0;
+  if (!IsCaptured(*process, stream)) {
+    const Place place = PlaceOf(*process, stream);
+    if (place.service == nullptr) return 0;
+    try {
+      return place.service->memory().NoteEventRecords(event, *OrderOf(stream, place.context));
+    } catch (const std::exception&) {  // an order that is not known costs a wait at most
+    }
+  }
+  NoteEventDestroyed(event);  // what it stood for before
+  return 0;
+}
+
+void NoteEventRecorded(CUevent event, CUstream stream, std::uint64_t record, bool recorded) noexcept {
+  Process* process = Serving();
+  if (process == nullptr || record == 0) return;
+  if (!recorded) return NoteEventDestroyed(event);  // what it stands for is not known any more
   const Place place = PlaceOf(*process, stream);
   if (place.service == nullptr) return;
   try {
     RecordOrder(*process, *place.service, planner::TraceEvent::Op::kRecord, event,
-                place.service->memory().NoteEventRecorded(event, *OrderOf(stream, place.context)));
-  } catch (const std::exception&) {  // an order that is not known costs a wait at most
-    place.service->memory().NoteEventDestroyed(event);
+                place.service->memory().NoteEventRecorded(event, *OrderOf(stream, place.context), record));
+  } catch (const std::exception&) {  // as above
   }
 }
 
-void NoteStreamWaits(CUstream stream, CUevent event) noexcept {
+std::uint64_t RecordOf(CUevent event, CUstream waiting) noexcept {
+  Process* process = Serving();
+  const Place place = process != nullptr && event != nullptr ? PlaceOf(*process, waiting) : Place{};
+  return place.service != nullptr ? place.service->memory().RecordOf(event) : 0;
+}
+
+void NoteStreamWaits(CUstream stream, CUevent event, std::uint64_t record) noexcept {
   Process* process = Serving();
   if (process == nullptr || IsCaptured(*process, stream)) return;  // by the wait itself, perhaps
   const Place place = PlaceOf(*process, stream);
   if (place.service == nullptr) return;
   try {
     RecordOrder(*process, *place.service, planner::TraceEvent::Op::kWait, event,
-                place.service->memory().NoteStreamWaits(*OrderOf(stream, place.context), event));
+                place.service->memory().NoteStreamWaits(*OrderOf(stream, place.context), event, record));
   } catch (const std::exception&) {  // as above
   }
 }

@@ -211,14 +211,16 @@ void NoteCaptureEnded(CUstream) noexcept {
   Count("capture.ended");
 }
 
-void NoteEventRecorded(CUevent, CUstream stream) noexcept {
+std::uint64_t NoteEventRecords(CUevent, CUstream) noexcept { return 8; }
+void NoteEventRecorded(CUevent, CUstream stream, std::uint64_t record, bool recorded) noexcept {
   const std::lock_guard lock(It().mutex);
-  CountStream("event.recorded", stream);
+  if (record == 8 && recorded) CountStream("event.recorded", stream);
 }
 
-void NoteStreamWaits(CUstream stream, CUevent) noexcept {
+std::uint64_t RecordOf(CUevent, CUstream) noexcept { return 9; }
+void NoteStreamWaits(CUstream stream, CUevent, std::uint64_t record) noexcept {
   const std::lock_guard lock(It().mutex);
-  CountStream("stream.waits", stream);
+  if (record == 9) CountStream("stream.waits", stream);
 }
 
 void NoteEventDestroyed(CUevent) noexcept {

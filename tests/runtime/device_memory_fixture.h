@@ -36,10 +36,11 @@ class DeviceMemoryTest : public ModelTest {
   void OrderBehind(DeviceMemory* memory, std::uintptr_t waiting, std::uintptr_t other) {
     CUevent event = nullptr;
     api_.cuEventCreate(&event, 0);
+    const DeviceMemory::Record record = memory->NoteEventRecords(event, On(other));
     api_.cuEventRecord(event, Stream(other));
-    memory->NoteEventRecorded(event, On(other));
+    memory->NoteEventRecorded(event, On(other), record);
     api_.cuStreamWaitEvent(Stream(waiting), event, 0);
-    memory->NoteStreamWaits(On(waiting), event);
+    memory->NoteStreamWaits(On(waiting), event, record);
   }
 };
 

@@ -199,8 +199,8 @@ TEST_F(DeviceMemoryTest, OrderThatFollowsFromAnInsertedWaitIsNotTheProgramsOwn) 
   ASSERT_EQ(memory->Counters().waits_inserted, 1u);
   ASSERT_EQ(memory->Free(kept.address, On(2)), CUDA_SUCCESS);
   const auto event = reinterpret_cast<CUevent>(0x77);
-  memory->NoteEventRecorded(event, On(2));
-  memory->NoteStreamWaits(On(3), event);
+  memory->NoteEventRecorded(event, On(2), memory->NoteEventRecords(event, On(2)));
+  memory->NoteStreamWaits(On(3), event, memory->RecordOf(event));
   std::vector<SeenLog::Entry> seen;
   bool lost = false;
   memory->TakeSeen(&seen, &lost);
@@ -312,7 +312,8 @@ TEST_F(DeviceMemoryTest, ADestroyedStreamThatMadeNoRequestTakesNothingOver) {
   const auto a = memory->Allocate(8 * kMiB, On(1), 0);
   device_.Touch(Stream(1), a.address, 8 * kMiB, a.number);
   ASSERT_EQ(memory->Free(a.address, On(1)), CUDA_SUCCESS);
-  ASSERT_NE(memory->NoteEventRecorded(reinterpret_cast<CUevent>(0x77), On(2)).stream, kNoStream);
+  const auto event = reinterpret_cast<CUevent>(0x77);
+  ASSERT_NE(memory->NoteEventRecorded(event, On(2), memory->NoteEventRecords(event, On(2))).stream, kNoStream);
   memory->NoteStreamDestroyed(On(2));
   const auto b = memory->Allocate(8 * kMiB, On(3), 0);
   device_.Touch(Stream(3), b.address, 8 * kMiB, b.number);

@@ -43,7 +43,7 @@ TEST_F(DeviceContexts, AContextEndsWithoutHostMemory) {
     CUevent event = nullptr;
     EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
     for (const CUstream s : {CUstream{}, stream}) UseAll({s, passing});
-    memory_->NoteEventRecorded(event, {stream, passing});
+    memory_->NoteEventRecorded(event, {stream, passing}, memory_->NoteEventRecords(event, {stream, passing}));
     if (over) Synchronise(passing);
     DeviceMemory::Ending ending = 0;
     {

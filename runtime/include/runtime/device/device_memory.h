@@ -151,14 +151,17 @@ class DeviceMemory {
   void ResetHigh(bool used, bool reserved);
 
   void NoteStreamDestroyed(Order order) noexcept;
-  // What the program says of the order between its streams. `stream` and `sequence` are for the trace: the stream's
-  // index (kNoStream: not followed) and the place in the recorder's order.
+  // What the program says of the order between its streams; each in two steps, see StreamTable. `stream` and `sequence`
+  // are for the trace: the stream's index (kNoStream: not followed) and the place in the recorder's order.
   struct Noted {
     StreamIndex stream = kNoStream;
     std::uint64_t sequence = 0;
   };
-  Noted NoteEventRecorded(CUevent event, Order order);
-  Noted NoteStreamWaits(Order order, CUevent event);
+  using Record = StreamTable::Record;
+  Record NoteEventRecords(CUevent event, Order order);
+  Noted NoteEventRecorded(CUevent event, Order order, Record record);
+  Record RecordOf(CUevent event) const noexcept;
+  Noted NoteStreamWaits(Order order, CUevent event, Record record);
   void NoteEventDestroyed(CUevent event);
   // Set while any stream of the process captures: streams are then asked before anything is recorded on them.
   static std::atomic<int> captures_in_progress;

@@ -110,15 +110,24 @@ class StreamTable {
   // The first pending marker behind `fence`, if there is one.
   const Marker* MarkerBehind(Fence fence) const;
 
-  // The program's own ordering.
-  void EventRecorded(CUevent event, StreamIndex stream);
+  // The program's own ordering. An event is recorded in two steps, before the driver is asked and once it has done it:
+  // what another thread frees on the stream in between may be in use by work that comes behind the event. From the
+  // first step to the second the event stands for nothing. Returns a number that no other record has.
+  using Record = std::uint64_t;
+  static constexpr Record kNoRecord = 0;
+  Record EventRecords(CUevent event, StreamIndex stream);
+  void EventRecorded(CUevent event, Record record) noexcept;
+  // What it stands for at present. Whoever waits for it asks before the driver is, for it may be recorded anew by then.
+  Record RecordOf(CUevent event) const noexcept {
+    const std::uint32_t* row = events_.Find(reinterpret_cast<std::uint64_t>(event));
+    return row != nullptr && recorded_[*row].done ? recorded_[*row].record : kNoRecord;
+  }
   // Calls advanced(Fence) for each stream of whose frees `stream` now has more behind it by the program's doing alone:
   // what follows from a wait that the allocator inserted is gone when another plan does without that wait.
   template <typename Advanced>
-  void StreamWaits(StreamIndex stream, CUevent event, Advanced advanced) {
-    const std::uint32_t* row = events_.Find(reinterpret_cast<std::uint64_t>(event));
-    if (row == nullptr || stream == kNoStream) return;
-    const std::vector<Reached>& clock = event_clocks_[*row];
+  void StreamWaits(StreamIndex stream, CUevent event, Record record, Advanced advanced) {
+    if (record == kNoRecord || stream == kNoStream || RecordOf(event) != record) return;
+    const std::vector<Reached>& clock = recorded_[*events_.Find(reinterpret_cast<std::uint64_t>(event))].clock;
     for (StreamIndex i = 1; i < clock.size(); ++i) {
       if (i == stream) continue;
       Reached& reached = clocks_[Cell(stream, i)];
@@ -178,8 +187,14 @@ class StreamTable {
   FlatMap<StreamIndex> by_key_;
   LazyArray<Reached> clocks_;  // [waiting][stream]: position that `waiting` is ordered behind
   std::vector<Marker> markers_;
-  FlatMap<std::uint32_t> events_;  // CUevent -> row of event_clocks_
-  std::vector<std::vector<Reached>> event_clocks_;
+  struct Recorded {
+    std::vector<Reached> clock;  // by stream
+    Record record = kNoRecord;
+    bool done = false;  // the driver has done it
+  };
+  FlatMap<std::uint32_t> events_;  // CUevent -> row of recorded_
+  std::vector<Recorded> recorded_;
+  Record last_record_ = kNoRecord;
   std::uint64_t last_key_ = 0;
   StreamIndex last_index_ = kNoStream;
 };

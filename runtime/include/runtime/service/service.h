@@ -152,9 +152,13 @@ void NoteNeed(Need need) noexcept;
 void NoteCaptureBegan(CUstream stream) noexcept;
 void NoteCaptureEnded(CUstream stream) noexcept;
 
-// The program's own ordering, which makes memory reusable early: T waits for event E; E was recorded on S.
-void NoteEventRecorded(CUevent event, CUstream stream) noexcept;
-void NoteStreamWaits(CUstream stream, CUevent event) noexcept;
+// The program's own ordering, which makes memory reusable early: E is recorded on S; T waits for event E. In two steps,
+// before the driver is asked and afterwards, for other threads may use the stream and the event meanwhile: the first
+// takes down what holds at least, and gives it a number (0: nothing); the second is told what became of it.
+std::uint64_t NoteEventRecords(CUevent event, CUstream stream) noexcept;
+void NoteEventRecorded(CUevent event, CUstream stream, std::uint64_t record, bool recorded) noexcept;
+std::uint64_t RecordOf(CUevent event, CUstream waiting) noexcept;
+void NoteStreamWaits(CUstream stream, CUevent event, std::uint64_t record) noexcept;
 void NoteEventDestroyed(CUevent event) noexcept;  // the handle may come back for another event
 
 // pthread_atfork child handler: from here on everything passes through; memory of the parent is not touched.
