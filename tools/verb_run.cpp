@@ -1,10 +1,14 @@
 // stalloc run: a command with libstalloc.so preloaded, and with the settings that the options name.
 //
 // The options are the rows of the runtime's table of settings: --memory-limit is STALLOC_MEMORY_LIMIT, and so on.
+#include <elf.h>
+
 #include <cctype>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,8 +19,10 @@
 #include "planner/whole_file.h"
 #include "runtime/base/byte_size.h"
 #include "runtime/base/settings.h"
+#include "runtime/service/statistics.h"
 #include "tools/child_process.h"
 #include "tools/environment.h"
+#include "tools/load.h"
 #include "tools/preload.h"
 #include "tools/verbs.h"
 
@@ -64,15 +70,36 @@ void CheckSetting(const SettingOption& option) {
                                         option.setting.form + sizes + "; stalloc run --help says more");
 }
 
+// A file that could not be written in the end is refused before hours are spent on it. What names several (%p) is the
+// library's to look at.
+void CheckFile(const SettingOption& option) {
+  if (option.value.find('%') != std::string::npos) return;
+  const std::string name = OptionName(option.setting.name);
+  if (name == "--stats") ThrowIf(runtime::FindStatisticsObstacle(option.value));
+  if (name == "--trace") ThrowIf(planner::FindObstacle(option.value, planner::kTraceBlockMagic));
+  if (name == "--plan") ThrowIf(planner::FindObstacle(option.value, planner::kPlanFileMagic));
+}
+
+// What the dynamic linker would pass over with a line of its own, and run the command without.
+void CheckLibrary(const fs::path& library) {
+  if (!fs::is_regular_file(library)) throw Failure(ExitCode::kInternal, library.string() + ": no such library");
+  std::ifstream file(library, std::ios::binary);
+  char head[SELFMAG] = {};
+  file.read(head, sizeof head);
+  if (!file || std::memcmp(head, ELFMAG, SELFMAG) != 0)
+    throw Failure(ExitCode::kBadInput, library.string() + ": is no library");
+}
+
 std::vector<std::string> ChildEnvironment(const RunOptions& options) {
   std::vector<std::string> environment = CurrentEnvironment();
   for (const SettingOption& option : options.settings) {
     if (option.value.empty()) continue;
     CheckSetting(option);
+    CheckFile(option);
     SetVariable(&environment, option.setting.name, AbsoluteIfPath(option));
   }
   const fs::path library = options.library.empty() ? FindLibrary() : fs::absolute(options.library);
-  if (!fs::is_regular_file(library)) throw Failure(ExitCode::kInternal, library.string() + ": no such library");
+  CheckLibrary(library);
   SetVariable(&environment, "LD_PRELOAD", PrependPreload(library, Variable("LD_PRELOAD")));
   return environment;
 }

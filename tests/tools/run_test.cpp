@@ -54,6 +54,21 @@ TEST_F(RunVerb, OptionsBecomeSettings) {
   EXPECT_EQ(ended.output, "20GiB 1.5\n") << ended.errors;
 }
 
+TEST_F(RunVerb, WhatCouldNotBeWrittenInTheEndIsRefusedInTheBeginning) {
+  for (const char* option : {"--stats", "--trace", "--plan"}) {
+    const Ended nowhere = Run({option, Path("nowhere/file"), "--", "echo", "run"});
+    EXPECT_EQ(nowhere.exit_code, 1) << option << nowhere.errors;
+    EXPECT_EQ(nowhere.output, "") << option;
+    EXPECT_NE(nowhere.errors.find("nowhere/file: create: "), std::string::npos) << nowhere.errors;
+    const Ended taken = Run({option, Write("script.py", "import torch"), "--", "echo", "run"});
+    EXPECT_EQ(taken.exit_code, 3) << option << taken.errors;
+    EXPECT_NE(taken.errors.find("script.py: holds something else"), std::string::npos) << taken.errors;
+  }
+  const Ended text = RunStalloc({"run", "--library", Write("lib.so", "text"), "--", "echo", "run"});
+  EXPECT_EQ(text.exit_code, 3);
+  EXPECT_EQ(text.output, "");
+}
+
 TEST_F(RunVerb, FilesAreMeantFromHere) {
   const Ended ended = Run({"--trace", "x.trace", "--", "sh", "-c", "cd / && echo $STALLOC_TRACE"});
   EXPECT_EQ(ended.output, (std::filesystem::current_path() / "x.trace").string() + "\n");
@@ -104,7 +119,9 @@ TEST_F(RunVerb, AMissingLibraryIsSaidBeforeAnythingRuns) {
 }
 
 TEST_F(RunVerb, ThePathOfTheLibraryMustFitLdPreload) {
-  const std::string odd = Write("with space.so", "");
+  const std::string odd = Write("with space.so",
+                                "\x7f"
+                                "ELF");
   EXPECT_EQ(RunStalloc({"run", "--library", odd, "--", "true"}).exit_code, 1);
 }
 

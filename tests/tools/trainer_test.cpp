@@ -156,12 +156,12 @@ TEST_F(Trainer, ItsTraceIsShownPlannedAndReplayed) {
   EXPECT_LE(replayed.at("fragmentation"), 0.01);
 }
 
-// A file that was named by mistake is not lost.
+// A file that was named by mistake is not lost. (An option that names it is refused; a variable reaches the library.)
 TEST_F(Trainer, WhatIsNoPlanTraceOrStatisticsIsLeftAsItIs) {
-  for (const char* option : {"--plan=", "--trace=", "--stats="}) {
+  for (const char* option : {"STALLOC_PLAN=", "STALLOC_TRACE=", "STALLOC_STATS="}) {
     const std::string script = Write("script.py", "import torch");
     const Ended ended =
-        RunStalloc({"run", "--plan-cache=off", option + script, "--", STALLOC_SIMTRAINER, "20"}, {Libraries()});
+        RunStalloc({"run", "--plan-cache=off", "--", STALLOC_SIMTRAINER, "20"}, {Libraries(), option + script});
     EXPECT_EQ(ended.exit_code, 0) << ended.errors;
     EXPECT_NE(ended.errors.find(script + ": holds something else"), std::string::npos) << option << ended.errors;
     EXPECT_EQ(ended.errors.find(script + " from its start"), std::string::npos) << option << ended.errors;
@@ -172,7 +172,8 @@ TEST_F(Trainer, WhatIsNoPlanTraceOrStatisticsIsLeftAsItIs) {
 
 // Said at the beginning already, and not only behind a run of many hours.
 TEST_F(Trainer, StatisticsThatCannotBeWrittenAreSaidBefore) {
-  const Ended ended = Preloaded("/nonexistent-directory/stats.json");
+  const Ended ended = RunStalloc({"run", "--plan-cache=off", "--", STALLOC_SIMTRAINER, "20"},
+                                 {Libraries(), "STALLOC_STATS=/nonexistent-directory/stats.json"});
   EXPECT_EQ(ended.exit_code, 0);
   const std::size_t before = ended.errors.find("will not be written: /nonexistent-directory/stats.json");
   ASSERT_NE(before, std::string::npos) << ended.errors;
