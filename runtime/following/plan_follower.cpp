@@ -135,6 +135,8 @@ BlockPlace* PlanFollower::PersistentPlace(PlanInForce& plan, const Request& requ
   PlanInForce::Persistent::Known& block = known.places[known.next++];
   ++plan.persistent_came;
   plan.persistent_reached = std::max(plan.persistent_reached, block.number + 1);
+  plan.granules_came += request.granules;
+  plan.granules_reached = std::max(plan.granules_reached, block.up_to);
   return &block.place;
 }
 

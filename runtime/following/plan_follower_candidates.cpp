@@ -8,6 +8,13 @@
 // nothing: what two programs make alike from their beginning on, they put in the same places, side by side from the
 // bottom, so that where the first difference tells two plans apart there is nothing yet in the place of another thing.
 //
+// A plan that a run of another configuration has kept is a guess. By the plan of a larger model a program would hold
+// memory that it never needs, in places far apart; what was once mapped counts for good, and the plan that it then
+// makes of its own iterations must do with where they left things. So all guesses are left as soon as the program does
+// otherwise than the best of them says: what that run made once and kept is passed over, as by a model of fewer layers,
+// or large requests come that it did not make, as of another batch size. From there on it is as if nothing had been
+// kept. A run that differs in what does not matter (its length, a learning rate) goes on by the plan.
+//
 // Once the plan in force has followed two iterations, it is the one. Until then all requests are observed, and with
 // that their call sites are taken.
 #include <algorithm>
@@ -24,9 +31,22 @@ constexpr std::uint64_t kSettledIterations = 2;
 // So far behind the best a candidate is not asked any more.
 constexpr std::uint32_t kHopeless = 256;
 
-std::uint32_t SkippedIn(const PlanInForce& plan) { return plan.persistent_reached - plan.persistent_came; }
+// A guess is left once the program has passed over so much, one part in so many of all that the plan holds.
+constexpr std::uint64_t kPassedOver = 500;
+
+// Or once so much came that it did not know: more than one part in so many of what it holds, and of what it did know. A
+// program does things before its first iteration, and in it, that are in no plan. Chosen on replays: with fewer steps
+// than the plan was made in, nine of twelve kinds of training got to at most a tenth of what it holds (in the others
+// iterations differ), with half the batch all to 44 % or more.
+constexpr std::uint64_t kUnknownOfHeld = 4;
+constexpr std::uint64_t kUnknownOfKnown = 8;
 
 }  // namespace
+
+std::uint32_t PlanFollower::Surprises(const Candidate& candidate) {
+  const PlanInForce& plan = *candidate.plan;
+  return candidate.unknown + plan.persistent_reached - plan.persistent_came;
+}
 
 void PlanFollower::StartFrom(Plans plans) {
   if (plans.empty()) return;
@@ -39,31 +59,59 @@ void PlanFollower::StartFrom(Plans plans) {
   PutInForce(candidates_.front().plan);
 }
 
+void PlanFollower::AskCandidate(Candidate* candidate, const Request& request) {
+  PlanInForce& plan = *candidate->plan;
+  candidate->persistent = nullptr;
+  candidate->index = Matcher::kNone;
+  if (plan.settling()) candidate->persistent = PersistentPlace(plan, request);
+  if (candidate->persistent == nullptr) candidate->index = plan.matcher.Match(request.size_bytes, 0, request.call_site);
+  const bool known = candidate->persistent != nullptr || candidate->index >= 0;
+  if (!known) ++candidate->unknown;
+  if (request.granules > kPageGranules && plan.persistent_came != 0)
+    (known ? candidate->known_granules : candidate->unknown_granules) += request.granules;
+}
+
+// Does the program do otherwise than the run of another configuration that has kept this plan?
+bool PlanFollower::Departs(const Candidate& candidate) {
+  const PlanInForce& plan = *candidate.plan;
+  if (!plan.guess) return false;
+  const std::uint64_t held = plan.budget_bytes / kGranuleBytes;
+  if (plan.granules_reached - plan.granules_came > held / kPassedOver) return true;
+  if (plan.unfitted) return false;  // that sizes are others is what it waits to see
+  return candidate.unknown_granules > held / kUnknownOfHeld + candidate.known_granules / kUnknownOfKnown;
+}
+
+// The one that was surprised least often; of several the one that is in force. nullopt: none may be followed.
+std::optional<std::size_t> PlanFollower::BestCandidate() const {
+  std::optional<std::size_t> best;
+  const auto consider = [&](std::size_t i) {
+    if (no_guesses_ && candidates_[i].plan->guess) return;
+    if (!best || Surprises(candidates_[i]) < Surprises(candidates_[*best])) best = i;
+  };
+  consider(chosen_);
+  for (std::size_t i = 0; i < candidates_.size(); ++i) consider(i);
+  return best;
+}
+
 PlanFollower::Proposal PlanFollower::FromCandidates(const Request& request) {
-  const auto surprises = [](const Candidate& candidate) { return candidate.unknown + SkippedIn(*candidate.plan); };
-  std::uint32_t fewest = surprises(candidates_[chosen_]);
-  for (const Candidate& candidate : candidates_) fewest = std::min(fewest, surprises(candidate));
-  std::size_t best = chosen_;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    Candidate& candidate = candidates_[i];
-    if (i != chosen_ && surprises(candidate) > fewest + kHopeless) continue;
-    PlanInForce& plan = *candidate.plan;
-    candidate.persistent = nullptr;
-    candidate.index = Matcher::kNone;
-    if (plan.settling()) candidate.persistent = PersistentPlace(plan, request);
-    if (candidate.persistent == nullptr) candidate.index = plan.matcher.Match(request.size_bytes, 0, request.call_site);
-    if (candidate.persistent == nullptr && candidate.index < 0) ++candidate.unknown;
-  }
+  const std::optional<std::size_t> before = BestCandidate();
+  for (Candidate& candidate : candidates_)
+    if (before && Surprises(candidate) <= Surprises(candidates_[*before]) + kHopeless)
+      AskCandidate(&candidate, request);
   // A candidate that was not asked cannot be the best: it did not know less of this one request than it lies behind.
-  for (std::size_t i = 0; i < candidates_.size(); ++i)
-    if (surprises(candidates_[i]) < surprises(candidates_[best])) best = i;
-  if (best != chosen_) {
-    chosen_ = best;
+  std::optional<std::size_t> best = BestCandidate();
+  if (best && Departs(candidates_[*best])) {
+    no_guesses_ = true;
+    best = BestCandidate();
+  }
+  if (best != chosen_ && plan_) {
     Pin(*plan_, false);
     plan_.reset();  // it stays among the candidates
-    PutInForce(candidates_[best].plan);
+    PutInForce(best ? candidates_[*best].plan : nullptr);
   }
-  const Candidate& own = candidates_[best];
+  if (!best) return {.call_site = request.call_site};
+  chosen_ = *best;
+  const Candidate& own = candidates_[chosen_];
   if (own.persistent != nullptr) return FromPersistent(own.persistent, request);
   return FromSlot(own.index, request);
 }
@@ -74,13 +122,15 @@ std::optional<PlanFollower::Choice> PlanFollower::choice() const {
   return Choice{.candidate = chosen_,
                 .settled = own.plan->matcher.IterationsSeen() >= kSettledIterations,
                 .requests = NextNumber() - 1,
-                .unknown = own.unknown};
+                .unknown = own.unknown,
+                .departed = plan_ == nullptr};
 }
 
 void PlanFollower::EndChoice() {
   for (Candidate& candidate : candidates_)
     if (candidate.plan != plan_) Discard(std::move(candidate.plan));
   candidates_.clear();
+  no_guesses_ = false;
 }
 
 }  // namespace stalloc::runtime

@@ -54,7 +54,7 @@ void Learner::StartFromKept() {
     candidates_.push_back(
         {path, plan->rank, plan->period, plan->iteration.size(), static_cast<std::uint64_t>(planned)});
     const bool same = plan->configuration != 0 && plan->configuration == options_.configuration;
-    plans.push_back(PlanFrom(*plan, same ? KeptSizes::kKnown : KeptSizes::kToBeSeen));
+    plans.push_back(PlanFrom(*plan, same ? KeptBy::kThisConfiguration : KeptBy::kAnotherConfiguration));
   }
   Tell([&](PlanStatus& status) {
     status.kept = paths.empty()   ? PlanStatus::Kept::kNone
@@ -104,6 +104,10 @@ void Learner::FollowChoice() {
     LogInfo("device " + std::to_string(memory_.ordinal()) + ": the requests are those of the kept plan " +
             candidates_[chosen_].path + MadeBy(candidates_[chosen_].rank));
     TellOfKept();
+  }
+  if (choice && choice->departed) {
+    GiveUpKept("this run does otherwise than that of other arguments which kept the plan; watching on");
+    return;
   }
   if (choice && choice->unknown >= kForeignRequests &&
       static_cast<double>(choice->requests - choice->unknown) < kHardlyAny * static_cast<double>(choice->requests)) {

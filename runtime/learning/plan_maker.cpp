@@ -279,10 +279,11 @@ void FindSlots(const PlanRequest& request, planner::Plan* outline) {
   }
 }
 
-std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptSizes sizes) {
+std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptBy whom) {
   auto in_force = std::make_shared<PlanInForce>();
   const Pattern pattern = PatternOf(plan);
   in_force->period = plan.period;
+  in_force->guess = whom == KeptBy::kAnotherConfiguration;
   for (const planner::PlannedRequest& planned : plan.iteration) {
     in_force->slots.push_back(PlaceOf(planned.slot));
     in_force->uses.push_back({planned.begin, planned.end, GranulesOf(planned.size_bytes)});
@@ -291,7 +292,7 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptSizes sizes
   if (Scales(pattern)) {
     in_force->task = TaskFrom(pattern, in_force->order);
     in_force->scaled.resize(pattern.requests.size());
-    in_force->unfitted = sizes == KeptSizes::kToBeSeen;
+    in_force->unfitted = in_force->guess;
     if (in_force->unfitted) {
       in_force->patience_until = kIterationsToFit;
     } else {
@@ -303,9 +304,11 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptSizes sizes
                                     [](const BlockPlace& slot) { return slot.kind != BlockPlace::Kind::kNone; });
   Granule kept_end = 0;
   std::uint32_t number = 0;
+  std::uint64_t granules = 0;
   for (const planner::PlannedRequest& planned : plan.persistent) {
+    granules += GranulesOf(planned.size_bytes);
     auto& known = in_force->persistent[PlanInForce::PersistentKey(planned.call_site, planned.size_bytes)];
-    known.places.push_back({planned.occurrence, PlaceOf(planned.slot), number++});
+    known.places.push_back({planned.occurrence, PlaceOf(planned.slot), number++, granules});
     const std::uint64_t like = PlanInForce::PersistentKey(SiteTag(planned.call_site), planned.size_bytes);
     in_force->kept_places[like].places.push_back(PlaceOf(planned.slot));
     const auto end =

@@ -2,7 +2,7 @@
 // transformer as far as memory goes (model.h) and reads back what it wrote, in place of a loss. tools/quickstart runs
 // it on machines without a GPU.
 //
-// usage: simtrainer [steps [layers]]
+// usage: simtrainer [steps [layers [batch [sequence]]]]
 // Prints one line of JSON: each step's checksum over what was read back, and the memory pool's own counters. Exit code
 // 1 if any CUDA call fails. Under a launcher each rank trains on the device of its own that LOCAL_RANK says, as under
 // torchrun, if there are so many.
@@ -43,8 +43,10 @@ int main(int argc, char** argv) {
   const long steps = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 20;
   stalloc::simtrainer::Shape shape;
   if (argc > 2) shape.layers = std::strtoull(argv[2], nullptr, 10);
-  if (argc > 3 || steps < 1 || shape.layers < 1) {
-    std::fprintf(stderr, "usage: simtrainer [steps [layers]]\n");
+  if (argc > 3) shape.batch = std::strtoull(argv[3], nullptr, 10);
+  if (argc > 4) shape.sequence = std::strtoull(argv[4], nullptr, 10);
+  if (argc > 5 || steps < 1 || shape.layers < 1 || shape.batch < 1 || shape.sequence < 1) {
+    std::fprintf(stderr, "usage: simtrainer [steps [layers [batch [sequence]]]]\n");
     return 2;
   }
   const int device = SelectDevice();

@@ -27,7 +27,7 @@ TEST(PlanFrom, WhatLivesOnTakesTurnsInThePlacesOfItsLike) {
   kept.persistent = {At(Request(kLoss, 100), 0), At(Request(8, 4096), 512), At(Request(kLoss, 100), 4608),
                      At(Request(kLoss, 2000), 5120)};
   kept.iteration = {At(Request(9, 512), 8192), Request(kLoss, 100), Request(10, 0)};
-  const auto plan = PlanFrom(kept, KeptSizes::kKnown);
+  const auto plan = PlanFrom(kept, KeptBy::kThisConfiguration);
   ASSERT_EQ(plan->rooms.size(), 3u);
   EXPECT_TRUE(plan->rooms[0].empty()) << "it has a slot";
   ASSERT_EQ(plan->rooms[1].size(), 2u);

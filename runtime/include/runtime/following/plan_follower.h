@@ -108,6 +108,7 @@ class PlanFollower {
     bool settled = false;
     std::uint64_t requests = 0;  // so far
     std::uint64_t unknown = 0;   // of these, to that plan
+    bool departed = false;       // the program does otherwise than any of them says: none is in force any more
   };
   std::optional<Choice> choice() const;
   // The one in force stays, the others are retired.
@@ -156,6 +157,11 @@ class PlanFollower {
   Proposal FromPersistent(BlockPlace* place, const Request& request) noexcept;
   void ProposeKeptPlace(const Request& request, Proposal* proposal);
   Proposal FromCandidates(const Request& request);
+  struct Candidate;
+  void AskCandidate(Candidate* candidate, const Request& request);
+  static std::uint32_t Surprises(const Candidate& candidate);
+  static bool Departs(const Candidate& candidate);
+  std::optional<std::size_t> BestCandidate() const;
   static BlockPlace* PersistentPlace(PlanInForce& plan, const Request& request);
   bool HasRoom(std::size_t index, const Request& request) noexcept;
   std::int32_t FollowOtherKinds(std::int32_t index, const Request& request);
@@ -203,11 +209,14 @@ class PlanFollower {
   struct Candidate {
     std::shared_ptr<PlanInForce> plan;
     std::uint32_t unknown = 0;            // requests that it did not know
+    std::uint64_t unknown_granules = 0;   // of large ones, since the first block that it knew to stay
+    std::uint64_t known_granules = 0;     // likewise
     BlockPlace* persistent = nullptr;     // of the request at hand: its place among what stays ...
     std::int32_t index = Matcher::kNone;  // ... or which of the iteration's it is
   };
   std::vector<Candidate> candidates_;  // while one of them is in force and it is open which stays there
   std::size_t chosen_ = 0;             // of them, the one in force
+  bool no_guesses_ = false;            // the program does otherwise than a run of another configuration did
 };
 
 }  // namespace stalloc::runtime

@@ -66,6 +66,7 @@ struct PlanInForce {
   std::vector<SlotUse> uses;                 // by the matcher's index; empty: not known
   std::int64_t period = 0;                   // of the iteration, in allocations and frees
   bool keep = false;                         // when another plan takes over, for the program may come back to this one
+  bool guess = false;                        // kept by a run of another configuration: this one may need less
   std::vector<ScaledSlot> scaled;            // by the matcher's index; empty where sizes do not scale
   bool unfitted = false;                     // the sizes of this run are still to be seen: no slot has room for any
   std::uint64_t outgrown_in = 0;             // the iteration in which a request last had no room in its slot
@@ -88,6 +89,7 @@ struct PlanInForce {
       std::uint32_t occurrence = 0;  // since the program's start
       BlockPlace place;
       std::uint32_t number = 0;  // among all that the program makes once, in the order in which it does
+      std::uint64_t up_to = 0;   // granules of all of that, up to this block and with it
     };
     std::vector<Known> places;  // by occurrence, ascending
     std::size_t next = 0;
@@ -105,6 +107,8 @@ struct PlanInForce {
   std::size_t persistent_left = 0;
   std::uint32_t persistent_came = 0;
   std::uint32_t persistent_reached = 0;  // 1 + the highest number that came: so many would have, in the plan's order
+  std::uint64_t granules_came = 0;       // the same in granules
+  std::uint64_t granules_reached = 0;
   // What the plan holds in all. Slots may be mapped up to here, or up to the peak of live bytes; beyond that a request
   // whose slot's pages do not exist is served from what there is.
   std::uint64_t budget_bytes = 0;

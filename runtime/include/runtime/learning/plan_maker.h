@@ -42,11 +42,9 @@ void FindSlots(const PlanRequest& request, planner::Plan* outline);
 // several streams could use in turn has got places side by side. Also says what is wrong with lifetimes that cannot be.
 std::string ExcessOf(const planner::Plan& plan);
 
-// A kept plan as the serving path uses it.
-enum class KeptSizes : bool {
-  kToBeSeen,  // where sizes scale nothing is served from a slot until this run's own are known
-  kKnown,     // this run is to have the same
-};
-std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptSizes sizes);
+// A kept plan as the serving path uses it. By that of a run of another configuration a program goes as far as it does
+// the same, and where sizes scale nothing is served from a slot until this run's own are known.
+enum class KeptBy : bool { kAnotherConfiguration, kThisConfiguration };
+std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptBy whom);
 
 }  // namespace stalloc::runtime
