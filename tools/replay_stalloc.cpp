@@ -137,6 +137,7 @@ class Replay {
   struct Block {
     CUdeviceptr address = 0;
     std::uint64_t size_bytes = 0;
+    std::uint32_t stream = 0;
   };
 
   // The program's clock: when it did what it does now, and what the calls that were made for it would have taken.
@@ -152,15 +153,23 @@ class Replay {
     auto [at, fresh] = events_.try_emplace(event.block, nullptr);
     const CUstream stream = device_.Stream(event.stream);
     if (event.op == TraceEvent::Op::kRecord) {
-      if (fresh) CheckSimulated(cuEventCreate(&at->second, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-      DeviceMemory& memory = service_->memory();
-      const DeviceMemory::Record record = memory.NoteEventRecords(at->second, {stream, nullptr});
-      CheckSimulated(cuEventRecord(at->second, stream), "cuEventRecord");
-      memory.NoteEventRecorded(at->second, {stream, nullptr}, record);
+      RecordOn(stream, &at->second);
     } else if (!fresh && at->second != nullptr) {
-      CheckSimulated(cuStreamWaitEvent(stream, at->second, 0), "cuStreamWaitEvent");
-      service_->memory().NoteStreamWaits({stream, nullptr}, at->second, service_->memory().RecordOf(at->second));
+      LetWait(stream, at->second);
     }
+  }
+
+  void RecordOn(CUstream stream, CUevent* event) {
+    if (*event == nullptr) CheckSimulated(cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    DeviceMemory& memory = service_->memory();
+    const DeviceMemory::Record record = memory.NoteEventRecords(*event, {stream, nullptr});
+    CheckSimulated(cuEventRecord(*event, stream), "cuEventRecord");
+    memory.NoteEventRecorded(*event, {stream, nullptr}, record);
+  }
+
+  void LetWait(CUstream stream, CUevent event) {
+    CheckSimulated(cuStreamWaitEvent(stream, event, 0), "cuStreamWaitEvent");
+    service_->memory().NoteStreamWaits({stream, nullptr}, event, service_->memory().RecordOf(event));
   }
 
   void Allocate(const TraceEvent& event) {
@@ -177,7 +186,7 @@ class Replay {
                  HumanBytes(memory.Snapshot().counters.live_bytes).c_str()));
     }
     CheckSimulated(made.result, "allocation");
-    live_.emplace(event.block, Block{made.address, event.size_bytes});
+    live_.emplace(event.block, Block{made.address, event.size_bytes, event.stream});
     CheckSimulated(simcudaWriteTag(device_.Stream(event.stream), made.address, event.size_bytes, event.block + 1),
                    "write");
   }
@@ -187,6 +196,12 @@ class Replay {
     if (it == live_.end()) return;
     const Block block = it->second;
     live_.erase(it);
+    // A CSV file says nothing of order. Who frees a block on another stream than it was allocated for has waited for
+    // that one, or the program would be wrong without us.
+    if (trace_.order.empty() && event.stream != block.stream) {
+      RecordOn(device_.Stream(block.stream), &handed_over_);
+      LetWait(device_.Stream(event.stream), handed_over_);
+    }
     CheckSimulated(simcudaReadTag(device_.Stream(event.stream), block.address, block.size_bytes, event.block + 1),
                    "read");
     CheckSimulated(service_->memory().Free(block.address, OrderOf(event)), "free");
@@ -199,6 +214,7 @@ class Replay {
   std::unique_ptr<runtime::DeviceService> service_;
   std::unordered_map<std::uint64_t, Block> live_;
   std::unordered_map<std::uint64_t, CUevent> events_;
+  CUevent handed_over_ = nullptr;  // between two streams, where the trace does not say how
   std::uint64_t event_ns_ = 0;
 };
 

@@ -81,6 +81,20 @@ TEST_F(ReplayVerb, ADeviceTooSmallIsInfeasible) {
   EXPECT_NE(ended.errors.find("--memory"), std::string::npos) << ended.errors;
 }
 
+// A block that is freed on another stream is used there, and a CSV file cannot say that this stream has waited.
+TEST_F(ReplayVerb, BlocksOfACsvFileMayChangeTheirStream) {
+  std::string csv = "op,id,bytes,stream,step\n";
+  for (int i = 0; i < 200; ++i) {
+    const std::string handed_over = std::to_string(2 * i);
+    const std::string after = std::to_string(2 * i + 1);
+    csv += "a," + handed_over + ",8388608,0,1\nf," + handed_over + ",8388608,1,1\n";
+    csv += "a," + after + ",8388608,1,1\nf," + after + ",8388608,1,1\n";
+  }
+  const Ended ended = RunStalloc({"replay", Write("streams.csv", csv), "--json", "--allocator", "stalloc"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_EQ(json::parse(ended.output).at(0).at("corruptions"), 0);
+}
+
 TEST_F(ReplayVerb, OtherFilesAreRefused) {
   EXPECT_EQ(RunStalloc({"replay", Write("small.csv", SmallLifetimes())}).exit_code, 3);
   EXPECT_EQ(RunStalloc({"replay", Write("none.csv", "op,id,bytes,stream,step\n")}).exit_code, 3);
