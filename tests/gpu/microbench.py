@@ -101,6 +101,8 @@ def one_round(runs, directory, number, timeout_s):
             by_turns[name] = run, process
         else:
             yield run, process, process.wait(timeout_s)[0]
+    if not by_turns:
+        return
     for _, process in by_turns.values():
         process.wait_until_ready(timeout_s)
         process.release()
