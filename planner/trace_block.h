@@ -8,9 +8,14 @@
 //         +--------+-------+--------+--------+--------+--------+--------+---------+----------+------------------+
 //
 //   encoding   0: the payload is the columns; 1: it is one zstd frame of them; 2: it is one zstd frame of names
-//   events     1 .. 65536, of names: the lines;  raw = events * 56, of names: at most 4 MiB;  stored = raw for encoding
-//   0 number     of the block in its file, from 0: a missing or repeated block is noticed checksum   XXH3 (64 bit, no
-//   seed) of bytes [0, 40) followed by the payload
+//
+//   events     1 .. 65536, of names: the lines;  raw = events * 56, of names: at most 4 MiB
+//
+//   stored     = raw for encoding 0
+//
+//   number     of the block in its file, from 0: a missing or repeated block is noticed
+//
+//   checksum   XXH3 (64 bit, no seed) of bytes [0, 40) followed by the payload
 //
 // Columns, each the values of all events of the block, without gaps:
 //

@@ -92,6 +92,7 @@ std::string NamesToLine(const CallSiteFrames& call_site) {
 
 std::optional<CallSiteFrames> LineToNames(std::string_view line) {
   constexpr std::size_t kDigits = 16;
+  constexpr std::size_t kMostFrames = 1024;  // far more than any that is written
   CallSiteFrames site;
   if (line.size() < kDigits) return std::nullopt;
   const auto [end, error] = std::from_chars(line.data(), line.data() + kDigits, site.call_site, 16);
@@ -100,7 +101,11 @@ std::optional<CallSiteFrames> LineToNames(std::string_view line) {
     if (line.front() != '\t') return std::nullopt;
     line.remove_prefix(1);
     const std::size_t tab = std::min(line.find('\t'), line.size());
-    site.frames.emplace_back(line.substr(0, tab));
+    if (site.frames.size() == kMostFrames) return std::nullopt;
+    std::string& frame = site.frames.emplace_back(line.substr(0, tab));
+    // Nothing in a file from elsewhere may steer the terminal on which it is shown.
+    std::replace_if(
+        frame.begin(), frame.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
     line.remove_prefix(tab);
   }
   return site;

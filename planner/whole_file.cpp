@@ -1,6 +1,7 @@
 #include "planner/whole_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +16,18 @@
 #include <iterator>
 #include <memory>
 
+#include "planner/without_sigpipe.h"
+
 namespace stalloc::planner {
+
+bool IsStream(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return false;
+  if (!S_ISREG(status.st_mode)) return true;
+  constexpr std::string_view kOpen[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
+  return std::any_of(std::begin(kOpen), std::end(kOpen), [&](std::string_view name) { return path.starts_with(name); });
+}
+
 namespace {
 
 class Descriptor {
@@ -54,22 +66,25 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// What cannot be replaced but only be written into: a device, a pipe, or what this process has open.
-bool IsStream(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return false;
-  if (!S_ISREG(status.st_mode)) return true;
-  constexpr std::string_view kOpen[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
-  return std::any_of(std::begin(kOpen), std::end(kOpen), [&](std::string_view name) { return path.starts_with(name); });
-}
+constexpr int kReadersPatienceMs = 2000;
 
+// A pipe that nobody reads is an error, and one whose reader does not get on is so before long: neither may end or hold
+// up the program that writes here when it has done its work.
 std::optional<FileError> WriteIntoStream(const std::string& path, std::span<const std::byte> contents) {
-  // A pipe that nobody reads is an error then, and no reason to wait.
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0) return SystemError(path, "open", errno);
-  ::fcntl(file.get(), F_SETFL, O_APPEND);
-  if (!WriteAll(file.get(), contents)) return SystemError(path, "write", errno);
-  if (file.Close() != 0) return SystemError(path, "close", errno);
+  const WithoutSigpipe without_sigpipe;
+  while (!contents.empty()) {
+    const ssize_t written = ::write(file.get(), contents.data(), contents.size());
+    if (written >= 0) {
+      contents = contents.subspan(static_cast<std::size_t>(written));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return SystemError(path, "write", errno);
+    pollfd reader{.fd = file.get(), .events = POLLOUT, .revents = 0};
+    if (::poll(&reader, 1, kReadersPatienceMs) == 0) return SystemError(path, "write", ETIMEDOUT);
+  }
   return std::nullopt;
 }
 
@@ -163,6 +178,7 @@ std::optional<FileError> WriteWholeFile(const std::string& named, std::span<cons
 }
 
 bool HoldsSomethingElse(const std::string& path, std::span<const char> magic) {
+  if (IsStream(path)) return false;
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return false;
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -172,7 +188,12 @@ bool HoldsSomethingElse(const std::string& path, std::span<const char> magic) {
          !std::equal(head.begin(), head.end(), magic.begin());
 }
 
-std::optional<FileError> FindObstacle(const std::string& path, std::span<const char> magic) {
+std::optional<FileError> FindObstacle(const std::string& named, std::span<const char> magic) {
+  if (IsStream(named)) {
+    if (::access(named.c_str(), W_OK) != 0) return SystemError(named, "open", errno);
+    return std::nullopt;
+  }
+  const std::string path = BehindLinks(named);
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return SystemError(path, "create", EISDIR);
   if (::access(FolderOf(path).c_str(), W_OK | X_OK) != 0) return SystemError(path, "create", errno);

@@ -17,6 +17,7 @@
 #include "planner/problem_check.h"
 #include "planner/solve.h"
 #include "planner/validate.h"
+#include "planner/whole_file.h"
 #include "tools/front_report.h"
 #include "tools/load.h"
 #include "tools/options.h"
@@ -61,8 +62,7 @@ void CheckOutput(const std::string& path, const PlanOptions& options) {
     throw Failure(ExitCode::kUsage, path + ": is the input as well as the output");
   }
   if (fs::is_directory(path, ignored)) Throw(planner::SystemError(path, "create", EISDIR));
-  const fs::file_status there = fs::status(path, ignored);
-  if (fs::exists(there) && !fs::is_regular_file(there)) return;  // a device or a pipe is written into
+  if (planner::IsStream(path)) return;
   if (!options.force && fs::exists(fs::symlink_status(path, ignored))) {
     throw Failure(ExitCode::kInternal, path + ": exists already; --force overwrites it");
   }

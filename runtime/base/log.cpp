@@ -1,12 +1,9 @@
 #include "runtime/base/log.h"
 
-#include <pthread.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/sink.h>
 #include <unistd.h>
-#include <csignal>
-#include <ctime>
 
 #include <atomic>
 #include <cerrno>
@@ -14,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/without_sigpipe.h"
 #include "runtime/base/process_identity.h"
 
 namespace stalloc::runtime {
@@ -21,36 +19,8 @@ namespace {
 
 std::atomic<LogLevel> current_level{LogLevel::kWarn};
 
-// Keeps a write to a pipe without a reader from killing the program: SIGPIPE is blocked, and taken back if it came.
-class WithoutSigpipe {
- public:
-  WithoutSigpipe() noexcept {
-    sigemptyset(&sigpipe_);
-    sigaddset(&sigpipe_, SIGPIPE);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
-  }
-  ~WithoutSigpipe() {
-    const timespec no_wait{};
-    if (!was_pending_) {
-      while (sigtimedwait(&sigpipe_, nullptr, &no_wait) == -1 && errno == EINTR) {
-      }
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
-
- private:
-  sigset_t sigpipe_{};
-  sigset_t before_{};
-  bool was_pending_ = false;
-};
-
 void WriteAll(const char* data, std::size_t size) noexcept {
-  const WithoutSigpipe guard;
+  const planner::WithoutSigpipe guard;
   while (size > 0) {
     const ssize_t written = ::write(STDERR_FILENO, data, size);
     if (written < 0 && errno == EINTR) continue;

@@ -40,8 +40,9 @@ bool WasWritten(const PathPattern& pattern) {
   if (::glob(GlobOf(pattern.text).c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
     for (std::size_t i = 0; i < found.gl_pathc && !written; ++i) {
       struct stat status {};
-      // The file system's clock may lag behind by a tick.
-      written = ::stat(found.gl_pathv[i], &status) == 0 && status.st_size > 0 && status.st_mtime + 1 >= noted_at;
+      if (::stat(found.gl_pathv[i], &status) != 0) continue;
+      // What was written into a device or a pipe leaves no trace there. A file system's clock may lag behind by a tick.
+      written = !S_ISREG(status.st_mode) || (status.st_size > 0 && status.st_mtime + 1 >= noted_at);
     }
   }
   ::globfree(&found);

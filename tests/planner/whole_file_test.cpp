@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "files.h"
 
@@ -54,6 +55,37 @@ TEST(WholeFile, APipeIsWrittenIntoAndStaysOne) {
   EXPECT_TRUE(std::filesystem::is_fifo(path));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(std::filesystem::path(path).parent_path()), {}), 1)
       << "nothing is left beside it";
+}
+
+// The program that wrote has done its work: no signal may end it, and no reader hold it up, for that.
+TEST(WholeFile, APipeWhoseReaderLeavesOrRestsIsAnError) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string more_than_a_pipe_holds(1 << 20, 'x');
+  int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  const auto rests = Write(pipe, more_than_a_pipe_holds, true);
+  ASSERT_TRUE(rests.has_value());
+  EXPECT_NE(rests->reason.find("timed out"), std::string::npos) << rests->reason;
+
+  std::thread leaves([&] { ::close(reader); });
+  EXPECT_TRUE(Write(pipe, more_than_a_pipe_holds, true).has_value());
+  leaves.join();
+}
+
+TEST(WholeFile, WhatThisProcessHasOpenIsNoObstacle) {
+  const TemporaryFolder folder;
+  SetContents(folder / "log", "a line of somebody else's\n");
+  const int log = ::open((folder / "log").c_str(), O_WRONLY | O_APPEND);
+  ASSERT_GE(log, 0);
+  const std::string open = "/dev/fd/" + std::to_string(log);
+  EXPECT_EQ(FindObstacle(open, std::string_view("{")), std::nullopt);
+  EXPECT_FALSE(HoldsSomethingElse(open, std::string_view("{")));
+  ASSERT_EQ(Write(open, "{}\n", true), std::nullopt);
+  EXPECT_EQ(Contents(folder / "log"), "a line of somebody else's\n{}\n");
+  ::close(log);
+  EXPECT_TRUE(FindObstacle(folder / "log", std::string_view("{")).has_value());
 }
 
 }  // namespace

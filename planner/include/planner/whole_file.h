@@ -28,6 +28,9 @@ std::optional<FileError> WriteWholeFile(const std::string& path, std::span<const
 // slip of the hand away from being lost. What is no regular file (a device, a pipe) is not.
 bool HoldsSomethingElse(const std::string& path, std::span<const char> magic);
 
+// True for what cannot be replaced but only be written into: a device, a pipe, or what this process has open.
+bool IsStream(const std::string& path);
+
 // Why WriteWholeFile could not, or should not, replace what is at `path` with a file that begins with `magic`: its
 // folder takes no file, or something else is there. nullopt: nothing is known to be in the way.
 std::optional<FileError> FindObstacle(const std::string& path, std::span<const char> magic);
