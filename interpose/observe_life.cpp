@@ -13,9 +13,12 @@ namespace {
 template <typename Destroy>
 CUresult DestroyStream(CUstream stream, Destroy destroy) noexcept {
   const bool told = ServingAlready();
-  if (told) runtime::NoteStreamDestroyed(stream);
+  if (told) {
+    runtime::NoteStreamDestroyed(stream);
+    runtime::NoteCapturingStreamEnds(stream);
+  }
   const CUresult result = destroy();
-  if (told && result == CUDA_SUCCESS) runtime::NoteCaptureEnded(stream);  // if there was one
+  if (told) runtime::NoteCapturingStreamEnded(stream, result == CUDA_SUCCESS);
   return result;
 }
 

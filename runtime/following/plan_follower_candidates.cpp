@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::uint64_t kSettledIterations = 2;
 
-// So far behind the best a candidate is not asked any more.
+// So far behind the best a candidate is left for good.
 constexpr std::uint32_t kHopeless = 256;
 
 // A guess is left once the program has passed over so much, one part in so many of all that the plan holds.
@@ -85,7 +85,7 @@ bool PlanFollower::Departs(const Candidate& candidate) {
 std::optional<std::size_t> PlanFollower::BestCandidate() const {
   std::optional<std::size_t> best;
   const auto consider = [&](std::size_t i) {
-    if (no_guesses_ && candidates_[i].plan->guess) return;
+    if (candidates_[i].left || (no_guesses_ && candidates_[i].plan->guess)) return;
     if (!best || Surprises(candidates_[i]) < Surprises(candidates_[*best])) best = i;
   };
   consider(chosen_);
@@ -95,10 +95,11 @@ std::optional<std::size_t> PlanFollower::BestCandidate() const {
 
 PlanFollower::Proposal PlanFollower::FromCandidates(const Request& request) {
   const std::optional<std::size_t> before = BestCandidate();
-  for (Candidate& candidate : candidates_)
-    if (before && Surprises(candidate) <= Surprises(candidates_[*before]) + kHopeless)
-      AskCandidate(&candidate, request);
-  // A candidate that was not asked cannot be the best: it did not know less of this one request than it lies behind.
+  for (Candidate& candidate : candidates_) {
+    // Who has not been asked about one request does not know where in its plan the program is.
+    candidate.left |= before && Surprises(candidate) > Surprises(candidates_[*before]) + kHopeless;
+    if (before && !candidate.left) AskCandidate(&candidate, request);
+  }
   std::optional<std::size_t> best = BestCandidate();
   if (best && Departs(candidates_[*best])) {
     no_guesses_ = true;

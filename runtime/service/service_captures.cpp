@@ -19,7 +19,7 @@ struct Capture {
   CUstream stream;
   CUcontext context;
   std::uint64_t thread;  // whose default stream it is; 0: it is none
-  bool ending = false;   // the context is
+  bool ending = false;   // the stream is, or its context
 };
 
 struct Captures {
@@ -43,6 +43,23 @@ template <typename It>
 void End(It it_is) noexcept {
   const auto ended = std::erase_if(All().in_progress, it_is);
   DeviceMemory::captures_in_progress.fetch_sub(static_cast<int>(ended));
+}
+
+// Before the driver ends a stream or a context and after it: a handle that is used again meanwhile, by a thread that
+// begins a capture on it, is not marked.
+template <typename It>
+void MarkEnding(It it_is) noexcept {
+  const std::lock_guard lock(All().mutex);
+  for (Capture& known : All().in_progress)
+    if (it_is(known)) known.ending = true;
+}
+
+template <typename It>
+void EndMarked(bool ended, It it_is) noexcept {
+  const std::lock_guard lock(All().mutex);
+  if (ended) return End([&](const Capture& known) { return known.ending && it_is(known); });
+  for (Capture& known : All().in_progress)
+    if (it_is(known)) known.ending = false;
 }
 
 }  // namespace
@@ -74,18 +91,22 @@ void NoteCaptureEnded(CUstream stream) noexcept {
   }
 }
 
+void NoteCapturingStreamEnds(CUstream stream) noexcept {
+  if (DeviceMemory::captures_in_progress.load(std::memory_order_relaxed) != 0)
+    MarkEnding([&](const Capture& known) { return known.stream == stream; });
+}
+
+void NoteCapturingStreamEnded(CUstream stream, bool ended) noexcept {
+  if (DeviceMemory::captures_in_progress.load(std::memory_order_relaxed) != 0)
+    EndMarked(ended, [&](const Capture& known) { return known.stream == stream; });
+}
+
 void CapturesContextEnds(CUcontext context) noexcept {
-  const std::lock_guard lock(All().mutex);
-  for (Capture& known : All().in_progress)
-    if (known.context == context) known.ending = true;
+  MarkEnding([&](const Capture& known) { return known.context == context; });
 }
 
 void CapturesContextEnded(CUcontext context, bool ended) noexcept {
-  const std::lock_guard lock(All().mutex);
-  const auto it_is = [&](const Capture& known) { return known.ending && known.context == context; };
-  if (ended) return End(it_is);
-  for (Capture& known : All().in_progress)
-    if (it_is(known)) known.ending = false;
+  EndMarked(ended, [&](const Capture& known) { return known.context == context; });
 }
 
 }  // namespace stalloc::runtime

@@ -211,6 +211,12 @@ void NoteCaptureEnded(CUstream) noexcept {
   Count("capture.ended");
 }
 
+void NoteCapturingStreamEnds(CUstream) noexcept {}
+void NoteCapturingStreamEnded(CUstream, bool ended) noexcept {
+  const std::lock_guard lock(It().mutex);
+  if (ended) Count("capture.ended");
+}
+
 std::uint64_t NoteEventRecords(CUevent, CUstream) noexcept { return 8; }
 void NoteEventRecorded(CUevent, CUstream stream, std::uint64_t record, bool recorded) noexcept {
   const std::lock_guard lock(It().mutex);

@@ -32,7 +32,7 @@ class LargeRooms {
     bool at_end;
   };
 
-  // At most kPart such blocks are live at once; sizes that are no longer asked for give way.
+  // At most kPart such blocks are live at once; beyond so many sizes the one first seen gives way.
   std::array<Seen, kPart> seen_{};
   std::size_t oldest_ = 0;
 };

@@ -208,14 +208,15 @@ class PlanFollower {
   std::uint32_t without_plan_ = 0;      // requests followed while there was no plan in force
   struct Candidate {
     std::shared_ptr<PlanInForce> plan;
+    bool left = false;                    // asked no more: it knew too little
     std::uint32_t unknown = 0;            // requests that it did not know
     std::uint64_t unknown_granules = 0;   // of large ones, since the first block that it knew to stay
     std::uint64_t known_granules = 0;     // likewise
     BlockPlace* persistent = nullptr;     // of the request at hand: its place among what stays ...
     std::int32_t index = Matcher::kNone;  // ... or which of the iteration's it is
   };
-  std::vector<Candidate> candidates_;  // while one of them is in force and it is open which stays there
-  std::size_t chosen_ = 0;             // of them, the one in force
+  std::vector<Candidate> candidates_;  // while it is open which of them stays in force
+  std::size_t chosen_ = 0;             // of them, the one in force, or that was last
   bool no_guesses_ = false;            // the program does otherwise than a run of another configuration did
 };
 

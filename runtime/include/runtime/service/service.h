@@ -151,6 +151,9 @@ void NoteNeed(Need need) noexcept;
 // they began; it may have been destroyed since.
 void NoteCaptureBegan(CUstream stream) noexcept;
 void NoteCaptureEnded(CUstream stream) noexcept;
+// A stream that the program has made, and in which a capture may be in progress: before the real destroy and after it.
+void NoteCapturingStreamEnds(CUstream stream) noexcept;
+void NoteCapturingStreamEnded(CUstream stream, bool ended) noexcept;
 
 // The program's own ordering, which makes memory reusable early: E is recorded on S; T waits for event E. In two steps,
 // before the driver is asked and afterwards, for other threads may use the stream and the event meanwhile: the first
