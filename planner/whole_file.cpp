@@ -48,12 +48,23 @@ class Descriptor {
   int fd_;
 };
 
+constexpr int kReadersPatienceMs = 2000;
+
+// Until a pipe takes more. False, with errno set: its reader does not get on.
+bool AwaitReader(int fd) {
+  pollfd reader{.fd = fd, .events = POLLOUT, .revents = 0};
+  if (::poll(&reader, 1, kReadersPatienceMs) != 0) return true;
+  errno = ETIMEDOUT;
+  return false;
+}
+
 bool WriteAll(int fd, std::span<const std::byte> contents) {
   while (!contents.empty()) {
     const ssize_t written = ::write(fd, contents.data(), contents.size());
     if (written < 0) {
       if (errno == EINTR) continue;
-      return false;
+      if (errno != EAGAIN || !AwaitReader(fd)) return false;
+      continue;
     }
     contents = contents.subspan(static_cast<std::size_t>(written));
   }
@@ -66,25 +77,14 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-constexpr int kReadersPatienceMs = 2000;
-
 // A pipe that nobody reads is an error, and one whose reader does not get on is so before long: neither may end or hold
 // up the program that writes here when it has done its work.
 std::optional<FileError> WriteIntoStream(const std::string& path, std::span<const std::byte> contents) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0) return SystemError(path, "open", errno);
   const WithoutSigpipe without_sigpipe;
-  while (!contents.empty()) {
-    const ssize_t written = ::write(file.get(), contents.data(), contents.size());
-    if (written >= 0) {
-      contents = contents.subspan(static_cast<std::size_t>(written));
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return SystemError(path, "write", errno);
-    pollfd reader{.fd = file.get(), .events = POLLOUT, .revents = 0};
-    if (::poll(&reader, 1, kReadersPatienceMs) == 0) return SystemError(path, "write", ETIMEDOUT);
-  }
+  if (!WriteAll(file.get(), contents)) return SystemError(path, "write", errno);
+  if (file.Close() != 0) return SystemError(path, "close", errno);
   return std::nullopt;
 }
 

@@ -48,6 +48,15 @@ class DeviceContexts : public ::testing::Test {
     memory_->NoteContext(context, context, owner);
     return context;
   }
+
+  // The driver ends `context`, whose end the memory knows by `ending`, and makes another one with the same handle.
+  CUcontext EndAndComeBack(CUcontext context, DeviceMemory::Ending ending) {
+    EXPECT_EQ(cuCtxDestroy(context), CUDA_SUCCESS);
+    memory_->ContextHasEnded(ending);
+    const CUcontext next = Make();
+    EXPECT_EQ(next, context) << "the test needs a handle that comes back";
+    return next;
+  }
   static CUstream NewStream() {
     CUstream stream = nullptr;
     EXPECT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);

@@ -159,10 +159,7 @@ TEST_F(WatchedEvents, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
   watched.after_stream_query = [&](CUstream) { BeginToEnd([&] { ending = memory_->ForgetContext(passing, false); }); };
   memory_->Trim(0);
   AwaitEnd();
-  EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
-  memory_->ContextHasEnded(ending);
-  const CUcontext next = Make();
-  EXPECT_EQ(next, passing) << "the test needs a handle that comes back";
+  const CUcontext next = EndAndComeBack(passing, ending);
   std::set<CUevent> own;
   for (int i = 0; i < 8; ++i) {
     CUevent event = nullptr;
@@ -206,10 +203,7 @@ TEST_F(WatchedEvents, AnEventInAThreadsHandsEndsAfterItWasAskedForAndIsNotKept) 
     };
     memory_->Trim(0);
     AwaitEnd();
-    EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
-    memory_->ContextHasEnded(ending);
-    const CUcontext next = Make();
-    EXPECT_EQ(next, passing) << "the test needs a handle that comes back";
+    const CUcontext next = EndAndComeBack(passing, ending);
     CUevent own = nullptr;
     EXPECT_EQ(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
     EXPECT_EQ(own, in_hands) << "likewise";
