@@ -1,7 +1,9 @@
 // The fidelity contract, second part: contexts that are not current, that end, and none at all; what pointers are said
 // to be; pools by the driver's functions, and each served driver function with odd arguments, in its per-thread form
-// too. Rows as in contract_api.cpp; the driver API only.
+// too; captures whose stream or context ends. Rows as in contract_api.cpp; the driver API only.
 #include <cuda.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -317,17 +319,113 @@ void PrimaryStates() {
   Row("primary_state_null", Text(DRIVER(cuDevicePrimaryCtxGetState)(0, nullptr, nullptr)));
 }
 
+// What is captured: one host function. A block was made and freed in the stream's order before.
+int BeginCaptureIn(CUstream capturing) {
+  CUdeviceptr block = 0;
+  if (DRIVER(cuMemAllocAsync)(&block, kMiB, capturing) == CUDA_SUCCESS) DRIVER(cuMemFreeAsync)(block, capturing);
+  const int begun = DRIVER(cuStreamBeginCapture)(capturing, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CUhostFn nothing = [](void*) {};
+  DRIVER(cuLaunchHostFunc)(capturing, nothing, static_cast<void*>(nullptr));
+  return begun;
+}
+
+int EndCaptureIn(CUstream capturing) {
+  CUgraph graph = nullptr;
+  const int ended = DRIVER(cuStreamEndCapture)(capturing, &graph);
+  if (ended == 0 && graph != nullptr) DRIVER(cuGraphDestroy)(graph);
+  return ended;
+}
+
+// And then, what a call answers that is forbidden while this thread captures, and whether another capture can follow.
+std::string AndAfter(const std::string& capture) {
+  CUdeviceptr address = 0;
+  const int made = DRIVER(cuMemAlloc)(&address, kMiB);
+  if (made == 0) DRIVER(cuMemFree)(address);
+  const int waited = DRIVER(cuCtxSynchronize)();
+  const int begun = BeginCaptureIn(stream);
+  return capture + "," + Joined({made, waited, begun, EndCaptureIn(stream), DRIVER(cuCtxSynchronize)()});
+}
+
+std::string CaptureWhoseStreamEnds() {
+  CUstream ends = nullptr;
+  DRIVER(cuStreamCreate)(&ends, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+  const int begun = BeginCaptureIn(ends);
+  const int destroyed = DRIVER(cuStreamDestroy)(ends);
+  const int ended = destroyed == 0 ? -1 : EndCaptureIn(ends);
+  return AndAfter(Joined({begun, destroyed, ended}));
+}
+
+// A stream that takes part in a capture which began in another.
+std::string CaptureWhoseSideStreamEnds() {
+  CUstream ends = nullptr;
+  CUevent event = nullptr;
+  DRIVER(cuStreamCreate)(&ends, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+  DRIVER(cuEventCreate)(&event, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
+  const int begun = BeginCaptureIn(stream);
+  const int recorded = DRIVER(cuEventRecord)(event, stream);
+  const int joined = DRIVER(cuStreamWaitEvent)(ends, event, 0u);
+  const int destroyed = DRIVER(cuStreamDestroy)(ends);
+  return AndAfter(Joined({begun, recorded, joined, destroyed, EndCaptureIn(stream)}));
+}
+
+std::string CaptureWhoseContextEnds() {
+  CUcontext ends = nullptr;
+  CUstream in_it = nullptr;
+  MakeContext(&ends);
+  DRIVER(cuStreamCreate)(&in_it, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+  const int begun = BeginCaptureIn(in_it);
+  const int destroyed = DRIVER(cuCtxDestroy)(ends);
+  const int ended = destroyed == 0 ? -1 : EndCaptureIn(in_it);
+  return AndAfter(Joined({begun, destroyed, ended, DRIVER(cuCtxSetCurrent)(primary)}));
+}
+
+// What becomes of a capture whose stream is no more is not written down, so that anything may: each is tried in a
+// process of its own, by this program with the row for its argument.
+struct Ending {
+  const char* row;
+  std::string (*answer)();
+};
+constexpr Ending kEndings[] = {{"capture_ends_with_stream", CaptureWhoseStreamEnds},
+                               {"capture_side_stream_ends", CaptureWhoseSideStreamEnds},
+                               {"capture_ends_with_context", CaptureWhoseContextEnds}};
+constexpr unsigned kMostSeconds = 20;
+
+void CapturesThatEnd() {
+  for (const Ending& ending : kEndings) {
+    std::string self = "/proc/self/exe", row = ending.row;
+    char* const arguments[] = {self.data(), row.data(), nullptr};
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawn(&child, self.c_str(), nullptr, nullptr, arguments, environ) != 0 ||
+        waitpid(child, &status, 0) != child) {
+      Row(ending.row, "not_tried");
+    } else if (WIFSIGNALED(status)) {
+      Row(ending.row, "signal:" + Text(WTERMSIG(status)));
+    } else if (WEXITSTATUS(status) != 0) {
+      Row(ending.row, "exit:" + Text(WEXITSTATUS(status)));
+    }
+  }
+}
+
+int Try(const std::string& row) {
+  alarm(kMostSeconds);
+  for (const Ending& ending : kEndings)
+    if (row == ending.row) return Row(ending.row, ending.answer()), 0;
+  return 1;
+}
+
 }  // namespace
 
-int main() {
+int main(int argument_count, char** arguments) {
   if (DRIVER(cuInit)(0) != CUDA_SUCCESS || DRIVER(cuDevicePrimaryCtxRetain)(&primary, 0) != CUDA_SUCCESS) {
     std::fprintf(stderr, "no device\n");
     return 77;
   }
   DRIVER(cuCtxSetCurrent)(primary);
   DRIVER(cuStreamCreate)(&stream, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
-  for (void (*part)() :
-       {WithoutContext, OrderOfContexts, OtherContexts, Attributes, Spacing, ServedFunctions, OwnPool, PrimaryStates}) {
+  if (argument_count > 1) return Try(arguments[1]);
+  for (void (*part)() : {WithoutContext, OrderOfContexts, OtherContexts, Attributes, Spacing, ServedFunctions, OwnPool,
+                         CapturesThatEnd, PrimaryStates}) {
     part();
   }
   Row("end_of_life", "reached");
