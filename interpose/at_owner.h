@@ -34,7 +34,9 @@ inline bool SeveralDevices() noexcept { return ServingAlready() && runtime::Serv
 std::optional<MemoryOwner> OwnerElsewhere(CUdeviceptr address, CUstream stream) noexcept;
 
 // Gives the current device and the stream's access to served memory that is elsewhere, for as long as the process
-// lives. False if some of it stays out of their reach: the hardware may have no such access.
+// lives. False if some of it stays out of their reach: the hardware may have no such access. It stays open also where
+// the driver then refuses the call that it was opened for: no answer of CUDA's tells of it, and closed again it would
+// be gone from under what other threads have queued or captured since, having found it open.
 bool OpenToActing(CUdeviceptr address, CUstream stream) noexcept;
 
 // Whether the function returns only when the device has done what was asked.
