@@ -150,7 +150,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique
     const CUresult result = Carry(&claim, asked.who);
     lock.lock();
     if (result == CUDA_SUCCESS) return PublishClaim(asked, claim, planned);
-    UndoClaim(claim, asked.who.effective);
+    UndoClaim(claim, asked.who);
   }
   lock.unlock();
   if (context != nullptr) context->Enter();
@@ -179,7 +179,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
     const CUresult result = CarryWithinBudget(&claim, asked.who);
     std::lock_guard lock(mutex_);
     if (result == CUDA_SUCCESS) return PublishClaim(asked, claim, false);
-    UndoClaim(claim, asked.who.effective);
+    UndoClaim(claim, asked.who);
   }
   NoteRefused(asked.size_bytes);
   std::lock_guard lock(mutex_);

@@ -81,11 +81,11 @@ void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim
 }
 
 // Gives back what a claim took but could not use.
-void DeviceMemory::UndoClaim(const Claim& claim, StreamIndex stream) {
+void DeviceMemory::UndoClaim(const Claim& claim, const Who& who) {
   if (claim.where.kind == Found::Kind::kExchange) (*views_)[claim.where.view].changing = false;
   if (claim.where.kind == Found::Kind::kView) --(*views_)[claim.where.view].live_blocks;
-  // What had nothing to wait for is in this stream's order now.
-  const Fence here = stream == kNoStream ? Fence{} : MemoryFence(streams_.Advance(stream));
+  // What had nothing to wait for is in this stream's order now, of which account may be kept only since it was taken.
+  const Fence here = who.stream == kNoStream ? Fence{} : MemoryFence(streams_.Advance(who.stream));
   for (const auto& [run, fence] : claim.waits) space_->Release(run, fence);
   for (std::size_t i = 0; i < claim.new_pages.size(); ++i) {
     const auto& pages = claim.new_pages[i];

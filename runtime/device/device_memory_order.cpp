@@ -151,15 +151,15 @@ bool DeviceMemory::WaitForContexts(Owner owner, CUresult* here) {
 
 bool DeviceMemory::SynchroniseAll() {
   if (captures_in_progress.load(std::memory_order_relaxed) != 0) return false;
-  std::vector<Fence> reached;
+  StreamTable::Positions reached;
   {
     std::lock_guard lock(mutex_);
-    for (StreamIndex s = 1; s <= streams_.count(); ++s) reached.push_back(streams_.Here(s));
+    reached = streams_.HereOfAll();
   }
   CUresult here = CUDA_SUCCESS;
   if (!WaitForContexts(kNoOwner, &here)) return false;
   std::lock_guard lock(mutex_);
-  for (const Fence& fence : reached) streams_.Pass(fence.stream, fence.position);
+  for (StreamIndex s = 1; s <= streams_.count(); ++s) streams_.Pass(s, reached[s]);
   return true;
 }
 
@@ -192,27 +192,36 @@ bool DeviceMemory::IsUsedIn(CUcontext context) const {
   return contexts_.Has(context);
 }
 
-DeviceMemory::Ending DeviceMemory::ForgetContext(CUcontext context, bool over) noexcept {
-  const Ending ending = TakeOutContext(context, over);
+DeviceMemory::Ending DeviceMemory::ForgetContext(CUcontext context, CUcontext wait_in) noexcept {
+  StreamTable::Positions executed{};
+  if (wait_in != nullptr) {
+    StreamTable::Positions reached;
+    {
+      std::lock_guard lock(mutex_);
+      reached = streams_.HereOfAll();
+    }
+    const RelaxedCapture relaxed(driver_);
+    if (WaitIn(driver_, wait_in) == CUDA_SUCCESS) executed = reached;
+  }
+  const Ending ending = TakeOutContext(context, executed);
   in_use_.AwaitContext(context);
   return ending;
 }
 
-DeviceMemory::Ending DeviceMemory::TakeOutContext(CUcontext context, bool over) noexcept {
+DeviceMemory::Ending DeviceMemory::TakeOutContext(CUcontext context, const StreamTable::Positions& executed) noexcept {
   std::lock_guard lock(mutex_);
   const Ending ending = ++last_ending_;
   contexts_.End(context, ending);
   stalls_.Forget();
-  streams_.RetireAllOf(context, ending);
+  streams_.RetireAllOf(context, ending, executed);
   std::erase_if(idle_events_, [&](const Event& event) { return event.context == context; });
   if (!multi_stream_ && first_stream_ != kNoStream && streams_.Retired(first_stream_)) {
-    if (over) {
+    if (streams_.Executed(streams_.Here(first_stream_))) {
       first_stream_ = kNoStream;  // everything free was freed in its order, and is behind all of its work
     } else {
       FenceAllBehind(first_stream_);
     }
   }
-  if (over) streams_.PassAllOf(ending);
   return ending;
 }
 

@@ -160,8 +160,10 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) 
       views_->Add(view.offset_bytes, std::move(view.pages), view.head);
     }
   }
+  // A second stream may have come meanwhile: what is not fenced by then is nobody's but the first one's.
+  const Fence kept = idle.sole ? MemoryFence(*idle.sole) : Fence{};
   for (const PageRun& run : idle.runs)
-    space_->Release({run.first * kPageGranules, run.last * kPageGranules}, executed ? Fence{kAbsent, 0} : Fence{});
+    space_->Release({run.first * kPageGranules, run.last * kPageGranules}, executed ? Fence{kAbsent, 0} : kept);
   counters_.reserved_bytes -= given_back;
   return given_back;
 }

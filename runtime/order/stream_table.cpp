@@ -132,11 +132,12 @@ void StreamTable::Retire(StreamIndex stream) noexcept {
   last_index_ = kNoStream;
 }
 
-void StreamTable::RetireAllOf(CUcontext context, std::uint64_t ending) noexcept {
+void StreamTable::RetireAllOf(CUcontext context, std::uint64_t ending, const Positions& executed) noexcept {
   for (StreamIndex i = 1; i <= count(); ++i) {
     // Of an earlier context with this handle some may be left.
     if (streams_[i].context != context || streams_[i].ending != 0) continue;
     streams_[i].ending = ending;
+    Pass(i, executed[i]);
     if (!streams_[i].retired) Retire(i);
   }
   std::erase_if(markers_, [&](const Marker& marker) { return marker.context == context; });

@@ -50,11 +50,6 @@ bool TakeOwner(Process& process, CUdevice device, DeviceMemory::Ending ending, D
   return true;
 }
 
-bool IsOver(Process& process, CUcontext context) noexcept {
-  const RelaxedCapture relaxed(process.driver);
-  return WaitIn(process.driver, context) == CUDA_SUCCESS;
-}
-
 bool MayEnter(Process& process, CUcontext context) noexcept {
   return ContextScope(process.driver, context).result() == CUDA_SUCCESS;
 }
@@ -113,7 +108,7 @@ void Conclude(Process& process, const EndingContext& ending) noexcept {
   if (ending.last) return Retire(process, service);
   if (ending.primary != nullptr) {
     NameByContext(process, service.device(), ending.number, ending.primary);
-    return service.memory().ContextHasEnded(ending.number, ending.over);
+    return service.memory().ContextHasEnded(ending.number, false);
   }
   for (DeviceMemory::Owner owner = DeviceMemory::kNoOwner; TakeOwner(process, service.device(), ending.number, &owner);)
     FreeBlocksOf(process, service, owner);
@@ -153,8 +148,7 @@ EndingContext NoteContextEnds(CUcontext context) noexcept {
     }
     if (!exiting && service.memory().IsUsedIn(context)) {
       ending.service = &service;
-      ending.over = IsOver(*process, context);
-      ending.number = service.memory().ForgetContext(context, ending.over);
+      ending.number = service.memory().ForgetContext(context, context);
       NameByEnding(*process, service.device(), context, ending.number);
     }
     // Blocks of the other context are in there.
@@ -176,8 +170,7 @@ EndingContext NoteGreenContextEnds(CUcontext context, CUcontext primary) noexcep
   if (service->context() == context) Move(*process, *service, primary);
   // Nobody else says that its streams end. It may be another thread's, which is no end; but what is waited for in its
   // primary context is waited for.
-  ending.over = IsOver(*process, MayEnter(*process, context) ? context : primary);
-  ending.number = service->memory().ForgetContext(context, ending.over);
+  ending.number = service->memory().ForgetContext(context, MayEnter(*process, context) ? context : primary);
   NameByEnding(*process, service->device(), context, ending.number);
   CountEnd(*process);
   return ending;

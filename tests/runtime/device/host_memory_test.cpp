@@ -48,7 +48,7 @@ TEST_F(DeviceContexts, AContextEndsWithoutHostMemory) {
     DeviceMemory::Ending ending = 0;
     {
       const HostMemory memory(0);
-      ending = memory_->ForgetContext(passing, over);
+      ending = memory_->ForgetContext(passing, over ? passing : nullptr);
     }
     EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
     {

@@ -28,8 +28,7 @@ TEST_F(DeviceContexts, OneThatEndsTakesItsEventsAlong) {
     UseAll({nullptr, primary_});
     Enter(passing);
     UseAll({nullptr, passing});
-    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-    const DeviceMemory::Ending ending = memory_->ForgetContext(passing, true);
+    const DeviceMemory::Ending ending = memory_->ForgetContext(passing, passing);
     EXPECT_FALSE(memory_->IsUsedIn(passing));
     EXPECT_EQ(cuCtxDestroy(passing), CUDA_SUCCESS);
     memory_->ContextHasEnded(ending);
@@ -38,7 +37,7 @@ TEST_F(DeviceContexts, OneThatEndsTakesItsEventsAlong) {
   }
   EXPECT_EQ(handles.size(), 1u) << "the test needs a handle that comes back";
   EXPECT_EQ(memory_->Counters().waits_inserted, 20u) << "four a round, none for what has ended";
-  EXPECT_EQ(HostWaits(), 5u) << "the test's own";
+  EXPECT_EQ(HostWaits(), 5u) << "one for each that ends";
 }
 
 // It could not be waited for: what was freed in its order is nobody's before the driver has destroyed it.
@@ -51,7 +50,7 @@ TEST_F(DeviceContexts, OneThatEndsAtWorkKeepsWhatItHasFreed) {
     const CUcontext passing = alone ? made_ : Make();
     Enter(passing);
     UseAll({nullptr, passing});
-    const DeviceMemory::Ending ending = memory_->ForgetContext(passing, false);
+    const DeviceMemory::Ending ending = memory_->ForgetContext(passing, nullptr);
     EXPECT_FALSE(memory_->IsUsedIn(passing));
     Enter(primary_);
     DeviceMemory::captures_in_progress = 1;  // so nobody can be waited for
@@ -76,7 +75,7 @@ TEST_F(DeviceContexts, OneThatEndsIsWaitedForAsLongAsItLives) {
   for (const bool refused : {false, true}) {
     Enter(made_);
     UseAll({nullptr, made_});
-    const DeviceMemory::Ending ending = memory_->ForgetContext(made_, false);
+    const DeviceMemory::Ending ending = memory_->ForgetContext(made_, nullptr);
     if (refused) {
       memory_->ContextStays(ending);
       EXPECT_TRUE(memory_->IsUsedIn(made_));
@@ -97,6 +96,8 @@ struct WatchedEvents : DeviceContexts {
     std::multiset<CUevent> asked, recorded;
     std::function<void(CUevent)> before_event_query;
     std::function<void(CUstream)> after_stream_query;
+    std::function<void()> before_context_wait, after_context_wait;
+    std::function<void()> no_page;  // the next one that is to be made is not
     DriverApi driver;
   };
 
@@ -116,6 +117,18 @@ struct WatchedEvents : DeviceContexts {
     driver_.cuStreamQuery = [](CUstream stream) {
       const CUresult result = watched.driver.cuStreamQuery(stream);
       if (watched.after_stream_query) std::exchange(watched.after_stream_query, nullptr)(stream);
+      return result;
+    };
+    driver_.cuMemCreate = [](CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* kind,
+                             unsigned long long flags) {
+      if (!watched.no_page) return watched.driver.cuMemCreate(handle, bytes, kind, flags);
+      std::exchange(watched.no_page, nullptr)();
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    };
+    driver_.cuCtxSynchronize = [] {
+      if (watched.before_context_wait) std::exchange(watched.before_context_wait, nullptr)();
+      const CUresult result = watched.driver.cuCtxSynchronize();
+      if (watched.after_context_wait) std::exchange(watched.after_context_wait, nullptr)();
       return result;
     };
     return watched;
@@ -156,7 +169,9 @@ TEST_F(WatchedEvents, AnEventThatIsMadeWhileItsContextEndsIsNotKept) {
   const CUstream stream = NewStream();
   UseAll({stream, passing});
   DeviceMemory::Ending ending = 0;
-  watched.after_stream_query = [&](CUstream) { BeginToEnd([&] { ending = memory_->ForgetContext(passing, false); }); };
+  watched.after_stream_query = [&](CUstream) {
+    BeginToEnd([&] { ending = memory_->ForgetContext(passing, nullptr); });
+  };
   memory_->Trim(0);
   AwaitEnd();
   const CUcontext next = EndAndComeBack(passing, ending);
@@ -199,7 +214,7 @@ TEST_F(WatchedEvents, AnEventInAThreadsHandsEndsAfterItWasAskedForAndIsNotKept) 
     watched.before_event_query = [&](CUevent event) {
       in_hands = event;
       if (passed) Synchronise(passing);
-      BeginToEnd([&] { ending = memory_->ForgetContext(passing, passed); });
+      BeginToEnd([&] { ending = memory_->ForgetContext(passing, passed ? passing : nullptr); });
     };
     memory_->Trim(0);
     AwaitEnd();
@@ -220,10 +235,86 @@ TEST_F(WatchedEvents, AnEventInAThreadsHandsEndsAfterItWasAskedForAndIsNotKept) 
     EXPECT_EQ(watched.asked.count(own), 0u);
     EXPECT_EQ(watched.recorded.count(own), 0u);
     Synchronise(next);
-    const DeviceMemory::Ending next_ending = memory_->ForgetContext(next, true);
+    const DeviceMemory::Ending next_ending = memory_->ForgetContext(next, next);
     EXPECT_EQ(cuCtxDestroy(next), CUDA_SUCCESS);
     memory_->ContextHasEnded(next_ending);
   }
+}
+
+// What is freed while the end of its context is waited for has not been waited for, and the driver may refuse the end.
+TEST_F(WatchedEvents, WhatIsFreedWhileAnEndIsWaitedForMayBeInUse) {
+  Watched& watched = WatchEvents();
+  for (const bool alone : {true, false}) {
+    if (!alone) {
+      Enter(primary_);
+      UseAll({nullptr, primary_});  // and from here on it is told apart what was freed in whose order
+    }
+    for (const bool used_before : {false, true}) {
+      Enter(made_);
+      if (used_before) UseAll({nullptr, made_});
+      watched.after_context_wait = [&] { UseAll({nullptr, made_}); };
+      const DeviceMemory::Ending ending = memory_->ForgetContext(made_, made_);
+      Enter(primary_);
+      DeviceMemory::captures_in_progress = 1;  // so nobody can be waited for
+      for (const bool refused : {false, true}) {
+        if (refused) memory_->ContextStays(ending);
+        EXPECT_EQ(memory_->Allocate(kBytes, DeviceMemory::Order{nullptr, primary_}, 0).result,
+                  CUDA_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(memory_->Trim(0), 0u);
+      }
+      DeviceMemory::captures_in_progress = 0;
+      EXPECT_NE(simcudaPendingOperations(), 0u);
+      UseAll({nullptr, primary_});
+      Synchronise(primary_);
+    }
+  }
+}
+
+// The first stream's work is under way when its idle memory is to be given back; and while it is asked for, a second
+// stream comes. What stays is the first one's until its work is over.
+TEST_F(WatchedEvents, ASecondStreamComesWhileMemoryIsToBeGivenBack) {
+  Watched& watched = WatchEvents();
+  memory_ = std::make_unique<DeviceMemory>(driver_, 0, 0, MemoryPolicy{.limit_bytes = 2 * kBytes});
+  ASSERT_EQ(memory_->Initialise(), CUDA_SUCCESS);
+  Enter(primary_);
+  const CUstream first = NewStream(), second = NewStream();
+  UseAll({first, primary_});
+  watched.after_stream_query = [&](CUstream) {
+    watched.after_stream_query = [&](CUstream) {
+      EXPECT_EQ(memory_->Allocate(512, DeviceMemory::Order{second, primary_}, 0).result, CUDA_SUCCESS);
+    };
+  };
+  EXPECT_EQ(memory_->Trim(0), 0u);
+  EXPECT_FALSE(watched.after_stream_query) << "the test needs two questions";
+  EXPECT_NE(simcudaPendingOperations(), 0u);
+  const std::uint64_t waits = memory_->Counters().waits_inserted;
+  UseAll({second, primary_});
+  EXPECT_EQ(memory_->Counters().waits_inserted, waits + 1);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+// The same where the first stream's request takes its idle memory and more, which the driver refuses it.
+TEST_F(WatchedEvents, ASecondStreamComesWhileTheDriverRefusesMemory) {
+  Watched& watched = WatchEvents();
+  memory_ = std::make_unique<DeviceMemory>(driver_, 0, 0, MemoryPolicy{.limit_bytes = 3 * kBytes});
+  ASSERT_EQ(memory_->Initialise(), CUDA_SUCCESS);
+  Enter(primary_);
+  const CUstream first = NewStream(), second = NewStream();
+  UseAll({first, primary_});
+  watched.no_page = [&] {
+    EXPECT_EQ(memory_->Allocate(512, DeviceMemory::Order{second, primary_}, 0).result, CUDA_SUCCESS);
+  };
+  std::uint64_t waits = 0;
+  watched.before_context_wait = [&] {
+    EXPECT_NE(simcudaPendingOperations(), 0u);
+    UseAll({second, primary_});
+    waits = memory_->Counters().waits_inserted;
+  };
+  const auto block = memory_->Allocate(2 * kBytes, DeviceMemory::Order{first, primary_}, 0);
+  EXPECT_EQ(block.result, CUDA_SUCCESS);
+  EXPECT_FALSE(watched.before_context_wait) << "the test needs a request that waits for everything";
+  EXPECT_EQ(waits, 1u);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
 // A thread is asking for a stream when another destroys it; and when it gets to a stream that has been destroyed since,
@@ -251,13 +342,12 @@ TEST_F(WatchedEvents, AStreamInAThreadsHandsEndsAfterItWasAskedFor) {
 
 // The one stream of a program whose context ends: the next one's is the one from then on.
 TEST_F(DeviceContexts, TheOnlyOneThatEnds) {
-  memory_->ForgetContext(made_, true);
+  memory_->ForgetContext(made_, made_);
   for (int round = 0; round < 3; ++round) {
     const CUcontext only = Make();
     UseAll({nullptr, only});
     UseAll({nullptr, only});
-    Synchronise(only);
-    memory_->ForgetContext(only, true);
+    memory_->ForgetContext(only, only);
     EXPECT_EQ(cuCtxDestroy(only), CUDA_SUCCESS);
   }
   Enter(primary_);

@@ -71,7 +71,7 @@ TEST_F(DeviceContexts, ABlocksOwnIsWaitedForAlone) {
     EXPECT_EQ(PendingAfterFree(DeviceMemory::kNoOwner, {primary_, made_}, current), 0u);
   }
   // One that has ended is not waited for in any other that has its handle.
-  memory_->ForgetContext(made_, true);
+  memory_->ForgetContext(made_, made_);
   memory_->NoteContext(made_, made_);
   EXPECT_EQ(PendingAfterFree(kMade, {primary_, made_}, primary_), 0u) << "not known: everywhere";
 }
@@ -79,7 +79,7 @@ TEST_F(DeviceContexts, ABlocksOwnIsWaitedForAlone) {
 // A context that the driver does not destroy is as it was.
 TEST_F(DeviceContexts, OneThatStaysKeepsItsBlocks) {
   EXPECT_EQ(PendingAfterFree(kMade, {primary_}, made_), 1u);
-  memory_->ContextStays(memory_->ForgetContext(made_, false));
+  memory_->ContextStays(memory_->ForgetContext(made_, nullptr));
   EXPECT_EQ(PendingAfterFree(kMade, {primary_}, made_), 1u);
 }
 
@@ -94,7 +94,7 @@ TEST_F(DeviceContexts, AGreenOnesBlocksAreThePrimarys) {
     EXPECT_EQ(PendingAfterFree(kGreen, {in_green, primary_}, current), 0u);
     EXPECT_EQ(PendingAfterFree(kGreen, {made_}, current), 1u);
   }
-  memory_->ForgetContext(in_green, true);
+  memory_->ForgetContext(in_green, in_green);
   EXPECT_EQ(PendingAfterFree(kGreen, {primary_}, primary_), 0u);
   EXPECT_EQ(PendingAfterFree(kGreen, {made_}, primary_), 1u);
 }

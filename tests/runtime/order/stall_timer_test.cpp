@@ -120,7 +120,7 @@ TEST_F(StallTimers, EventsAreNotUsedBeyondTheirContext) {
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
   const std::set<CUevent> before(recorded_.begin(), recorded_.end());
   const CUcontext ended = context_;
-  const DeviceMemory::Ending ending = memory_->ForgetContext(ended, true);
+  const DeviceMemory::Ending ending = memory_->ForgetContext(ended, ended);
   EXPECT_EQ(cuCtxDestroy(ended), CUDA_SUCCESS);
   memory_->ContextHasEnded(ending);
 

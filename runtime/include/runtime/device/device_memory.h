@@ -107,10 +107,11 @@ class DeviceMemory {
   void NoteContext(CUcontext context, CUcontext waits_in, Owner owner = kNoOwner);
   bool IsUsedIn(CUcontext context) const;
   // The context is ending: its handle and those of its streams and events may come back for others as soon as it has.
-  // Returns when no thread has any of them in hands. `over`: all of its work has executed. Otherwise what was freed in
-  // its order is nobody else's until it is waited for, or ContextHasEnded is told the number that this returns.
+  // Returns when no thread has any of them in hands. `wait_in`: where its work is waited for first; nullptr: it is not.
+  // What was freed in its order and not waited for is nobody else's until it is, or until ContextHasEnded is told the
+  // number that this returns.
   using Ending = UsedContexts::Ending;
-  Ending ForgetContext(CUcontext context, bool over) noexcept;
+  Ending ForgetContext(CUcontext context, CUcontext wait_in) noexcept;
   // The driver has destroyed it, or has refused to. `over` false: its work may have outlived it, as a green one's may.
   void ContextHasEnded(Ending ending, bool over = true) noexcept;
   void ContextStays(Ending ending) noexcept;
@@ -265,7 +266,7 @@ class DeviceMemory {
   bool WithinLimit(PageNumber new_pages) const noexcept;
   // May a wait for another stream be inserted now?
   bool MayWait() const noexcept { return multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0; }
-  void UndoClaim(const Claim& claim, StreamIndex stream);
+  void UndoClaim(const Claim& claim, const Who& who);
   // `freed` is the block's place in its stream's order, whether or not memory is fenced by it yet.
   void ReleaseBlock(CUdeviceptr address, const Block& block, Fence freed) noexcept {
     if (block.view != kNoView) return ReleaseView(block, freed);
@@ -329,7 +330,7 @@ class DeviceMemory {
   void PutBack(const Event& event);
   void PutBack(const StreamTable::Marker& marker);
   NamedStream NameOf(StreamIndex stream) const;
-  Ending TakeOutContext(CUcontext context, bool over) noexcept;
+  Ending TakeOutContext(CUcontext context, const StreamTable::Positions& executed) noexcept;
   bool WaitForContexts(Owner owner, CUresult* here);
 
   const DriverApi& driver_;

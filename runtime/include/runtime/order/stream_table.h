@@ -14,6 +14,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -69,6 +70,13 @@ class StreamTable {
   // The next free on `stream`: its fence.
   Fence Advance(StreamIndex stream) noexcept { return {stream, ++streams_[stream].position}; }
   Fence Here(StreamIndex stream) const noexcept { return {stream, streams_[stream].position}; }
+  // Of all streams. Whoever waits for work takes them down first: what is freed during the wait was not waited for.
+  using Positions = std::array<std::uint64_t, kMaxStreams>;
+  Positions HereOfAll() const noexcept {
+    Positions here{};
+    for (StreamIndex i = 1; i <= count(); ++i) here[i] = streams_[i].position;
+    return here;
+  }
 
   // May a request on `stream` (kNoStream: one without stream order) use memory under `fence` with nothing to wait for?
   bool Behind(StreamIndex stream, Fence fence) const noexcept {
@@ -141,9 +149,9 @@ class StreamTable {
 
   // The handle is about to be destroyed; it may come back for another stream. The index stays until its frees passed.
   void Retire(StreamIndex stream) noexcept;
-  // The context is ending, by this number, and with it its streams and all events in it: handles may come back. Their
-  // work may go on until PassAllOf.
-  void RetireAllOf(CUcontext context, std::uint64_t ending) noexcept;
+  // The context is ending, by this number, and with it its streams and all events in it: handles may come back. What
+  // was freed up to these positions has executed, and other work may go on until PassAllOf.
+  void RetireAllOf(CUcontext context, std::uint64_t ending, const Positions& executed) noexcept;
   void PassAllOf(std::uint64_t ending) noexcept;
   StreamIndex FindExisting(CUstream handle, CUcontext context) const;
 

@@ -112,7 +112,6 @@ struct EndingContext {
   DeviceService* service = nullptr;  // nullptr: nothing was asked for in it
   std::uint64_t number = 0;          // of its ending; 0: the process is exiting
   bool last = false;                 // the service's last one
-  bool over = false;                 // all of its work was known to have executed
 };
 [[nodiscard]] EndingContext NoteContextEnds(CUcontext context) noexcept;
 // What was allocated in a green context stays: it is the primary context's.
