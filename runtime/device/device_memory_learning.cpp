@@ -166,7 +166,7 @@ std::optional<PlanFollower::Choice> DeviceMemory::choice() const {
   return plans_->choice();
 }
 
-void DeviceMemory::EndChoice() {
+void DeviceMemory::EndChoice() noexcept {
   std::lock_guard lock(mutex_);
   plans_->EndChoice();
 }

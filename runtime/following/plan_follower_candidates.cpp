@@ -50,6 +50,8 @@ std::uint32_t PlanFollower::Surprises(const Candidate& candidate) {
 
 void PlanFollower::StartFrom(Plans plans) {
   if (plans.empty()) return;
+  retired_.reserve(kMostRetired + plans.size());  // nothing is taken out of there while the choice is open
+  candidates_.reserve(plans.size());
   for (std::shared_ptr<PlanInForce>& plan : plans) {
     if (plan->prepared) plan->matcher.Install(std::move(plan->prepared), NextNumber());
     candidates_.push_back({.plan = std::move(plan)});
@@ -127,7 +129,7 @@ std::optional<PlanFollower::Choice> PlanFollower::choice() const {
                 .departed = plan_ == nullptr};
 }
 
-void PlanFollower::EndChoice() {
+void PlanFollower::EndChoice() noexcept {
   for (Candidate& candidate : candidates_)
     if (candidate.plan != plan_) Discard(std::move(candidate.plan));
   candidates_.clear();

@@ -69,9 +69,14 @@ PlanStatus Learner::status() const {
   return status_;
 }
 
+// Nothing here needs memory. What it leaves may be half a thing, and is not looked at any more.
 void Learner::GiveUp() noexcept {
+  given_up_ = true;
   End();
+  chooser_.Forget();
   memory_.SetObserving(false);
+  memory_.EndChoice();
+  candidates_.clear();
   finder_.reset();
   batch_ = {};
   observations_ = {};
@@ -79,7 +84,7 @@ void Learner::GiveUp() noexcept {
 }
 
 bool Learner::Step(PlanChooser::Clock::time_point now) {
-  if (!options_.planning) return false;
+  if (!options_.planning || given_up_) return false;
   memory_.FreeRetiredPlans();
   FollowChoice();
   NoteReturn();

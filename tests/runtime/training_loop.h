@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "host_memory.h"
 #include "model_driver.h"
 #include "runtime/learning/learner.h"
 
@@ -83,6 +84,12 @@ class TrainingLoop {
       now_ += std::chrono::milliseconds(200);
       learner_->Step(now_);
     }
+  }
+
+  // As where the host is out of memory.
+  void GiveUpLearning() {
+    const HostMemory memory(0);
+    learner_->GiveUp();
   }
 
   // A block that stays, as optimizers make them after the first iteration.

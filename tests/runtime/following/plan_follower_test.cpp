@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "device_memory_fixture.h"
+#include "host_memory.h"
 
 namespace stalloc::runtime {
 namespace {
@@ -96,6 +97,29 @@ TEST_F(PlanFollowerTest, RequestsRetirePlansIntoRoomThatIsThere) {
   for (int i = 0; i < (1 << 15); ++i) Ask(100);
   EXPECT_GT(follower_.retirements(), before);
   EXPECT_LE(follower_.retirements() - before, room);
+}
+
+// A choice among more plans than requests ever retire ends without host memory, and all at once.
+TEST_F(PlanFollowerTest, AChoiceEndsWithoutHostMemory) {
+  constexpr std::size_t kPlans = 4 * PlanFollower::kMostRetired;
+  PlanFollower::Plans plans;
+  for (std::uint64_t i = 1; i <= kPlans; ++i) plans.push_back(PlanFrom({i * 4096, i * 8192}));
+  follower_.StartFrom(std::move(plans));
+  Ask(4096);
+  PlanFollower::Plans retired;
+  retired.reserve(PlanFollower::kMostRetired);
+  follower_.TakeRetired(&retired);
+  ASSERT_TRUE(follower_.choice());
+  {
+    const HostMemory memory(0);
+    follower_.EndChoice();
+  }
+  EXPECT_FALSE(follower_.choice());
+  EXPECT_EQ(follower_.retirements(), kPlans - 1);
+  EXPECT_EQ(follower_.in_force().requests, 2U) << "the plan in force stays";
+  retired.reserve(PlanFollower::kMostRetired);
+  follower_.TakeRetired(&retired);
+  EXPECT_EQ(retired.size(), kPlans - 1);
 }
 
 // Under a sanitizer this fails where a plan is looked at without the lock: each is freed while others ask.

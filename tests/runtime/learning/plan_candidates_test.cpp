@@ -111,5 +111,24 @@ TEST_F(PlanCandidates, PlansOfWhatItNeverDoesAreGivenUpSoon) {
   EXPECT_EQ(loop->planned(), loop->kRequests);
 }
 
+// The host has no memory for learning while it is open which plan is this run's: the one in force stays, nobody asks
+// the others any more, and whoever has it step, as a thread of another context may, does no harm.
+TEST_F(PlanCandidates, WhoGivesUpLearningEndsTheChoice) {
+  FirstRun(100);
+  const PlanShelf all = shelf_;
+  shelf_.folder += "/other";
+  const std::string other = FirstRun(60);
+  fs::rename(other, all.folder + "/" + fs::path(other).filename().string());
+  shelf_ = all;
+  const auto loop = Run();
+  ASSERT_TRUE(loop->memory().choice());
+  loop->GiveUpLearning();
+  EXPECT_FALSE(loop->memory().choice());
+  for (int i = 0; i < 10; ++i) loop->Iterate(100);
+  EXPECT_FALSE(loop->memory().observing());
+  EXPECT_NE(loop->memory().in_force().requests, 0u);
+  EXPECT_EQ(loop->status().reason, PlanStatus::Reason::kNoHostMemory);
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

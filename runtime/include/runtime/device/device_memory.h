@@ -191,7 +191,7 @@ class DeviceMemory {
   bool awaiting_iteration() const;
   void StartFrom(PlanFollower::Plans plans);
   std::optional<PlanFollower::Choice> choice() const;
-  void EndChoice();
+  void EndChoice() noexcept;
   std::optional<PlanFollower::Scaled> ScaledPlan() const;
   std::optional<PlanFollower::Scaled> TakeOutgrown();
   void KeepPlanInForce();

@@ -111,8 +111,8 @@ class PlanFollower {
     bool departed = false;       // the program does otherwise than any of them says: none is in force any more
   };
   std::optional<Choice> choice() const;
-  // The one in force stays, the others are retired.
-  void EndChoice();
+  // The one in force stays, the others are retired. There is room for them.
+  void EndChoice() noexcept;
 
   // The plan in force, if its sizes scale and it says what it was made from, with what has become of its slots.
   struct Scaled {
@@ -140,10 +140,12 @@ class PlanFollower {
   };
   InForce in_force() const;
 
-  // Hands out the retired plans. `room` is empty, with room for kMostRetired: so many are retired at most while
-  // requests are served, where nothing may be allocated.
+  // Hands out the retired plans, if there are any. `room` is empty, with room for kMostRetired: so many are retired at
+  // most while requests are served, where nothing may be allocated. A choice that ends has room of its own.
   static constexpr std::size_t kMostRetired = 8;
-  void TakeRetired(Plans* room) noexcept { retired_.swap(*room); }
+  void TakeRetired(Plans* room) noexcept {
+    if (!retired_.empty()) retired_.swap(*room);
+  }
   // How many there have been. A proposal made before the last of them may point into a plan that is gone.
   std::uint64_t retirements() const noexcept { return retirements_; }
 

@@ -49,8 +49,8 @@ class Learner {
   // The process ends: nothing is looked for any more. Any thread; does not wait.
   void End() noexcept { chooser_.End(); }
 
-  // There will be no Step any more, for want of host memory or of a thread: nothing is put down for one from here on.
-  // The plan in force stays.
+  // For want of host memory or of a thread nothing is put down from here on, and a Step does nothing. The plan in force
+  // stays, and where it was open which of the kept ones that is, it is not any more.
   void GiveUp() noexcept;
 
   // What has become of it so far. Any thread.
@@ -109,6 +109,7 @@ class Learner {
   const Options options_;
   PlanKeeper keeper_;
   std::optional<IterationFinder> finder_;
+  bool given_up_ = false;
   bool watching_ = true;  // for iterations; requests are put down for longer, see kBeginning
   std::vector<SeenLog::Entry> batch_;
   std::vector<Observation> observations_;
