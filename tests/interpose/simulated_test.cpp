@@ -1,6 +1,7 @@
 // libstalloc.so itself, all layers of it, under the same programs, over the simulated device: what holds without it
 // holds with it.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <tuple>
@@ -238,10 +239,14 @@ TEST(Simulated, ThePlanGivesWayWhenMemoryIsShort) {
   environment["SIMCUDA_MEMORY"] = "1GiB";
   environment["STALLOC_GROWTH"] = "1.3";
   environment["STALLOC_LOG"] = "info";
-  const Outcome ample = RunProgram({Program("pressure"), "0"}, environment);
+  const Outcome ample = RunProgram({Program("pressure")}, environment);
   EXPECT_EQ(ample.exit_code, 0) << ample.output;
   EXPECT_EQ(CountOf(ample.output, "memory is short"), 0u) << ample.output;
-  const Outcome pressed = RunProgram({Program("pressure"), "300"}, environment);
+  const std::string statistics = testing::TempDir() + "stalloc-pressure-" + std::to_string(::getpid()) + ".json";
+  environment["STALLOC_STATS"] = statistics;
+  environment["STALLOC_STATS_SIGNAL"] = "SIGUSR2";
+  const Outcome pressed = RunProgram({Program("pressure"), "300", statistics}, environment);
+  std::filesystem::remove(statistics);
   EXPECT_EQ(pressed.exit_code, 0) << pressed.output;
   EXPECT_EQ(CountOf(pressed.output, "memory is short: from the next iteration on"), 1u) << pressed.output;
 }

@@ -2,8 +2,12 @@
 // keeps it. What the loop writes it reads back. With a workspace it trains until it has left the device some room at
 // its peak for some steps in a row, without mapping anything.
 //
-// usage: pressure WORKSPACE_MIB    0: nobody wants anything
+// usage: pressure [WORKSPACE_MIB STATISTICS]
+//   Without arguments nobody wants anything. STATISTICS is the file that SIGUSR2 has written: the workspace is wanted
+//   once it says that there is a choice of plans, which is looked for in time that nobody else wants, however long that
+//   takes.
 #include <cuda.h>
+#include <signal.h>
 #include <simcuda/extensions.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +15,7 @@
 
 #include "check.h"
 
-enum { kLayers = 20, kBefore = 60, kAtMost = 1000, kCalm = 10 };
+enum { kLayers = 20, kBefore = 60, kAtMost = 3000, kCalm = 10, kAskEvery = 10 };
 static const size_t kMiB = (size_t)1 << 20;
 static const size_t kDevice = (size_t)1 << 30;  // SIMCUDA_MEMORY
 
@@ -63,9 +67,20 @@ static size_t Step(size_t workspace, int* served) {
   return left;
 }
 
+// As far as it has been written.
+static int HasChoice(const char* statistics) {
+  static char text[1 << 16];
+  FILE* file = fopen(statistics, "r");
+  if (file == NULL) return 0;
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  const char* choices = strstr(text, "\"choices\":");
+  return choices != NULL && atoi(strchr(choices, ':') + 1) > 1;
+}
+
 int main(int argc, char** argv) {
-  CHECK(argc == 2);
-  const size_t workspace = (size_t)atoi(argv[1]) * kMiB;
+  CHECK(argc == 1 || argc == 3);
+  const size_t workspace = argc == 3 ? (size_t)atoi(argv[1]) * kMiB : 0;
   CUcontext context;
   CHECK(cuInit(0) == CUDA_SUCCESS && cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
   CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
@@ -73,7 +88,11 @@ int main(int argc, char** argv) {
   struct Block weights[4];
   for (int i = 0; i < 4; ++i) weights[i] = Make(40 * kMiB);
   int served = workspace == 0;
-  for (int step = 0; step < kBefore; ++step) Step(0, &served);
+  for (int step = 0; step < kBefore || (workspace != 0 && !HasChoice(argv[2])); ++step) {
+    CHECK(step < kAtMost);
+    if (workspace != 0 && step % kAskEvery == 0) CHECK(raise(SIGUSR2) == 0);
+    Step(0, &served);
+  }
   for (int step = 0, calm = 0; workspace != 0 && calm < kCalm; ++step) {
     CHECK(step < kAtMost);
     const uint64_t mapped = simcudaCallCount("cuMemMap");
