@@ -20,6 +20,10 @@
 namespace stalloc::planner {
 namespace {
 
+FileError SomethingElse(const std::string& path) {
+  return {FileError::Kind::kBadInput, path, "", "holds something else, and is left as it is"};
+}
+
 struct CompressFree {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
 };
@@ -120,6 +124,15 @@ struct TraceWriter::State {
   }
 };
 
+std::optional<FileError> FindTraceObstacle(const std::string& path) {
+  struct stat status {};
+  const bool is_there = ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+  if (!is_there) return FindObstacle(path, kTraceBlockMagic);
+  if (::access(path.c_str(), W_OK) != 0) return SystemError(path, "open", errno);
+  if (HoldsSomethingElse(path, kTraceBlockMagic)) return SomethingElse(path);
+  return std::nullopt;
+}
+
 TraceWriter::TraceWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TraceWriter::~TraceWriter() = default;
 
@@ -127,8 +140,7 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path
   auto state = std::make_unique<State>();
   state->path = path;
   state->encoding = encoding;
-  if (HoldsSomethingElse(path, kTraceBlockMagic))
-    return FileError{FileError::Kind::kBadInput, path, "", "holds something else, and is left as it is"};
+  if (HoldsSomethingElse(path, kTraceBlockMagic)) return SomethingElse(path);
   state->fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (state->fd < 0) return SystemError(path, "create", errno);
   // File systems without locks do without.

@@ -195,8 +195,10 @@ std::optional<FileError> FindObstacle(const std::string& named, std::span<const 
   }
   const std::string path = BehindLinks(named);
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return SystemError(path, "create", EISDIR);
-  if (::access(FolderOf(path).c_str(), W_OK | X_OK) != 0) return SystemError(path, "create", errno);
+  const bool is_there = ::stat(path.c_str(), &status) == 0;
+  if (is_there && S_ISDIR(status.st_mode)) return SystemError(path, "create", EISDIR);
+  if (::access(FolderOf(path).c_str(), W_OK | X_OK) != 0)
+    return SystemError(path, is_there ? "replace, for which its folder must take a new file" : "create", errno);
   if (!HoldsSomethingElse(path, magic)) return std::nullopt;
   return FileError{FileError::Kind::kBadInput, path, "", "holds something else, and is left as it is"};
 }

@@ -76,7 +76,7 @@ void CheckFile(const SettingOption& option) {
   if (option.value.find('%') != std::string::npos) return;
   const std::string name = OptionName(option.setting.name);
   if (name == "--stats") ThrowIf(runtime::FindStatisticsObstacle(option.value));
-  if (name == "--trace") ThrowIf(planner::FindObstacle(option.value, planner::kTraceBlockMagic));
+  if (name == "--trace") ThrowIf(planner::FindTraceObstacle(option.value));
   if (name == "--plan") ThrowIf(planner::FindObstacle(option.value, planner::kPlanFileMagic));
 }
 

@@ -4,11 +4,15 @@
 #include <rapidcheck.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 
 #include "files.h"
+#include "planner/whole_file.h"
 
 namespace stalloc::planner {
 namespace {
@@ -136,6 +140,46 @@ TEST(TraceFileErrors, RefusesForeignAndReorderedFiles) {
   const std::string whole = Contents(Written(folder, TraceEncoding::kRaw));
   SetContents(folder / "missing", std::string_view(whole).substr(48 + 5600));
   EXPECT_EQ(ReadTraceFile(folder / "missing", TraceTail::kMustBeWhole).error().reason, "block 1 where block 0 belongs");
+}
+
+// What `check` says in a process to which folders can be closed: to root they cannot. nullopt: there is none to be had.
+template <typename Check>
+std::optional<bool> AsNobody(Check check) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(2);
+    ::_exit(check() ? 1 : 0);
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) > 1) return std::nullopt;
+  return WEXITSTATUS(status) == 1;
+}
+
+// A trace is written in place: what its folder allows is of no matter where the file is there. What is replaced as a
+// whole needs room beside it.
+TEST(TraceFileErrors, AFileInAFolderThatTakesNoneIsWrittenInPlace) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  for (const char* name : {"trace", "readable"}) ASSERT_TRUE(TraceWriter::Create(folder / name).ok());
+  fs::permissions(folder / "trace", fs::perms{0666});
+  fs::permissions(folder / "readable", fs::perms{0444});
+  fs::permissions(folder / ".", fs::perms{0555});
+  const auto finds_obstacle = [&](const char* name) {
+    return AsNobody([&] { return FindTraceObstacle(folder / name).has_value(); });
+  };
+  const auto cannot_write = [&](const char* name) {
+    return AsNobody([&] { return !TraceWriter::Create(folder / name).ok(); });
+  };
+  const auto found = finds_obstacle("trace");
+  if (!found) GTEST_SKIP() << "no process to which a folder can be closed";
+  EXPECT_FALSE(*found);
+  EXPECT_EQ(cannot_write("trace"), false);
+  for (const char* name : {"readable", "new"}) {
+    EXPECT_EQ(finds_obstacle(name), true) << name;
+    EXPECT_EQ(cannot_write(name), true) << name;
+  }
+  EXPECT_EQ(AsNobody([&] { return FindObstacle(folder / "trace", kTraceBlockMagic).has_value(); }), true);
+  fs::permissions(folder / ".", fs::perms{0755});
 }
 
 TEST(TraceFileErrors, FullDiskIsReportedAndTheFileStaysReadable) {

@@ -51,6 +51,11 @@ class TraceWriter {
   std::unique_ptr<State> state_;
 };
 
+// Why TraceWriter could not, or should not, write at `path`: the file is not to be written, or its folder takes none,
+// or what is there is no trace. A trace that is there is written in place, whatever its folder allows. nullopt: nothing
+// is known to be in the way.
+std::optional<FileError> FindTraceObstacle(const std::string& path);
+
 enum class TraceTail : bool {
   kMustBeWhole,    // a truncated last block is an error
   kMayBeTruncated  // it is dropped
