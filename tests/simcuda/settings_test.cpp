@@ -30,6 +30,11 @@ TEST_F(Environment, ChoosesTheDevices) {
   EXPECT_FALSE(config.peer_access);
   setenv("SIMCUDA_MEMORY", "1048576", 1);
   EXPECT_EQ(ConfigFromEnvironment().memory_bytes, 1048576u);
+  // As everywhere else.
+  setenv("SIMCUDA_MEMORY", "1.5g", 1);
+  EXPECT_EQ(ConfigFromEnvironment().memory_bytes, std::uint64_t{1536} << 20);
+  setenv("SIMCUDA_MEMORY", "2GB", 1);
+  EXPECT_EQ(ConfigFromEnvironment().memory_bytes, 2000000000u);
 }
 
 TEST_F(Environment, WhatIsNoNumberKeepsTheDefault) {

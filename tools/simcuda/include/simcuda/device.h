@@ -16,7 +16,7 @@ struct Config {
   bool peer_access = true;  // devices can reach each other's memory
 };
 
-// SIMCUDA_DEVICES, SIMCUDA_MEMORY (bytes, or with KiB, MiB, GiB), SIMCUDA_SEED, SIMCUDA_LAG (max_pending),
+// SIMCUDA_DEVICES, SIMCUDA_MEMORY (runtime/base/byte_size.h), SIMCUDA_SEED, SIMCUDA_LAG (max_pending),
 // SIMCUDA_PEERS (0: devices cannot reach each other's memory). What is not set or not a number keeps its default. The
 // devices of a process start with this. libcuda.so.1 also knows SIMCUDA_REPORT: a file to which it writes, at the end,
 // one JSON object with corruptions, first_corruption, peak_physical_bytes and virtual_time_ns.
