@@ -13,7 +13,9 @@
 // makes of its own iterations must do with where they left things. So all guesses are left as soon as the program does
 // otherwise than the best of them says: what that run made once and kept is passed over, as by a model of fewer layers,
 // or large requests come that it did not make, as of another batch size. From there on it is as if nothing had been
-// kept. A run that differs in what does not matter (its length, a learning rate) goes on by the plan.
+// kept. A run that differs in what does not matter (its length, a learning rate) goes on by the plan. Two kept blocks
+// that come the other way round are taken for the former: to wait for the one passed over keeps the plan of a model that
+// has one more (tests/bench/RESULTS.md).
 //
 // Once the plan in force has followed two iterations, it is the one. Until then all requests are observed, and with
 // that their call sites are taken.
