@@ -45,6 +45,7 @@ KINDS = STATIC + ("vpp", "bert_var", "eval_mix", "side_streams", "lora", "gnn", 
 # Written when the allocator stood, to see what it makes of programs that no decision in it was taken on.
 UNSEEN = ("gan", "rlhf", "rlhf_static", "diffusion", "second_order", "long_context", "lstm_packed", "vit_multires")
 UNSEEN += ("graph_capture", "contrastive", "curriculum", "beam_eval")
+UNSEEN += ("seq2seq", "fourier", "recommender", "ppo", "averaged", "point_cloud", "adaptive_ode")
 GROUPS = {"all": KINDS, "four": STATIC, "unseen": UNSEEN}
 
 
