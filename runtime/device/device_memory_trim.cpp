@@ -12,8 +12,12 @@ namespace stalloc::runtime {
 
 namespace {
 
-// Aliases kept for views that nothing lives in: beyond this many pages the least recently used are unmapped.
-constexpr std::uint64_t kMaxViewPages = std::uint64_t{1} << 18;
+// Views are unmapped in the background from this share of MemoryPolicy::view_pages on, so that a request hardly ever
+// has to: it takes 15 to 20 us a page, and a thread that launches kernels meanwhile does not notice (H200).
+constexpr double kTidyFrom = 0.875;
+
+// So much at once: a few milliseconds, in which somebody who wants to map has to wait for the driver.
+constexpr std::uint64_t kUnmappedAtOnce = 256;
 
 // Pages [first, last).
 struct PageRun {
@@ -33,26 +37,44 @@ void AppendWithout(PageRun room, Stays stays, std::vector<PageRun>* parts) {
 
 }  // namespace
 
-void DeviceMemory::EvictViews() {
-  {
-    std::lock_guard lock(mutex_);
-    if (views_->mapped_pages() <= kMaxViewPages) return;
-  }
-  // Work that was queued before a view's last block was freed may still use its addresses.
-  if (!SynchroniseAll()) return;
+// Forgets and unmaps the views used least recently, until at most `keep_pages` are mapped or `most_pages` have gone.
+// Returns how many have. Those that work may still use, queued before their last block was freed, stay.
+std::uint64_t DeviceMemory::UnmapViews(std::uint64_t keep_pages, std::uint64_t most_pages) {
   std::vector<std::pair<std::size_t, std::size_t>> unmapped;  // offset, pages
+  std::uint64_t count = 0;
   {
     std::lock_guard lock(mutex_);
-    while (views_->mapped_pages() > kMaxViewPages / 2) {
-      const ViewIndex view = views_->LeastRecentlyUsed();
-      if (view == kNoView) break;
+    if (views_->mapped_pages() <= keep_pages) return 0;
+    const std::uint64_t wanted = std::min(views_->mapped_pages() - keep_pages, most_pages);
+    const std::vector<ViewIndex> oldest = views_->LeastRecentlyUsed(
+        wanted, [&](const ViewTable::View& view) { return streams_.Executed(view.last_free); });
+    unmapped.reserve(oldest.size());
+    for (const ViewIndex view : oldest) {
       unmapped.emplace_back((*views_)[view].offset_bytes, (*views_)[view].pages.size());
+      count += (*views_)[view].pages.size();
       DropView(view);
     }
   }
+  if (unmapped.empty()) return 0;
+  RelaxedCapture relaxed(driver_);
   for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
   std::lock_guard lock(mutex_);
   for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset);
+  return count;
+}
+
+void DeviceMemory::TidyViews() {
+  UnmapViews(static_cast<std::uint64_t>(static_cast<double>(policy_.view_pages) * kTidyFrom), kUnmappedAtOnce);
+}
+
+// Nobody has tidied up, or not fast enough.
+void DeviceMemory::EvictViews() {
+  if (UnmapViews(policy_.view_pages, kUnmappedAtOnce) != 0) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (views_->mapped_pages() <= 2 * policy_.view_pages) return;
+  }
+  if (SynchroniseAll()) UnmapViews(policy_.view_pages, ~std::uint64_t{0});
 }
 
 std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, Spare::kNothing); }

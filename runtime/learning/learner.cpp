@@ -86,6 +86,7 @@ void Learner::GiveUp() noexcept {
 bool Learner::Step(PlanChooser::Clock::time_point now) {
   if (!options_.planning || given_up_) return false;
   memory_.FreeRetiredPlans();
+  memory_.TidyViews();
   FollowChoice();
   NoteReturn();
   const bool renewed = Renew();

@@ -94,14 +94,4 @@ std::vector<ViewIndex> ViewTable::Mapping(PageNumber first, PageNumber count) co
   return found;
 }
 
-ViewIndex ViewTable::LeastRecentlyUsed() const {
-  ViewIndex oldest = kNoView;
-  for (const auto& [page_count, index] : by_pages_) {
-    const View& view = views_[index];
-    const bool free = view.live_blocks == 0 && !view.pinned && !view.changing;
-    if (free && (oldest == kNoView || view.last_used < views_[oldest].last_used)) oldest = index;
-  }
-  return oldest;
-}
-
 }  // namespace stalloc::runtime

@@ -65,14 +65,20 @@ void SayWhichFilesAreMissing(const Settings& settings) noexcept {
     const char* const asked_of = std::getenv(kAskedOf);  // NOLINT(concurrency-mt-unsafe): after main
     if (noted_at == 0 || asked_of == nullptr || std::to_string(::getpid()) != asked_of) return;
     std::string missing;
+    bool served = false;
     const auto check = [&](const char* setting, const PathPattern& pattern) {
-      if (pattern.empty() || WasWritten(pattern)) return;
-      missing.append(missing.empty() ? "" : ", ").append(pattern.text).append(" (").append(setting).append(")");
+      if (pattern.empty()) return;
+      if (WasWritten(pattern)) {
+        served = true;
+      } else {
+        missing.append(missing.empty() ? "" : ", ").append(pattern.text).append(" (").append(setting).append(")");
+      }
     };
     check("STALLOC_STATS", settings.stats);
     check("STALLOC_TRACE", settings.trace);
-    check("STALLOC_PLAN", settings.plan);
-    if (missing.empty()) return;
+    // A run that was served may have had nothing to plan; its summary says so.
+    if (settings.planning && !served) check("STALLOC_PLAN", settings.plan);
+    if (missing.empty() || served) return;
     SetLogLevel(settings.log);
     LogWarn("this run asked CUDA for no memory that could be served: nothing was written into " + missing +
             "; `stalloc doctor -- CMD` says whether CMD would be served");

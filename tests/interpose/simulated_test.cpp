@@ -295,6 +295,29 @@ TEST(Simulated, TheSummarySaysWhyNothingWasPlanned) {
   EXPECT_EQ(last_line("static").find("planned: "), std::string::npos);
 }
 
+// A launcher asks CUDA for nothing itself: what its children have written is what the run has written, and a plan that
+// they had no use for is not missed.
+TEST(Simulated, OnlyARunThatWasNotServedMissesTheFilesItWasAskedFor) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("asked_files_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  Environment environment = Served();
+  environment["STALLOC_STATS"] = folder / "stats.%p.json";
+  environment["STALLOC_PLAN"] = folder / "of.plan";
+  const std::string missed = "nothing was written into";
+  const Outcome unserved = RunProgram({"true"}, environment);
+  EXPECT_NE(unserved.output.find(missed), std::string::npos) << unserved.output;
+  EXPECT_NE(unserved.output.find("STALLOC_PLAN"), std::string::npos) << unserved.output;
+
+  const Outcome launched = RunProgram({"sh", "-c", Program("late_free") + "; exit 0"}, environment);
+  EXPECT_NE(launched.output.find(" online, "), std::string::npos) << launched.output;
+  EXPECT_EQ(launched.output.find(missed), std::string::npos) << launched.output;
+
+  environment.erase("STALLOC_STATS");
+  environment["STALLOC_PLANNING"] = "0";
+  EXPECT_EQ(RunProgram({"true"}, environment).output, "") << "no plan was to be expected";
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Simulated, EveryRouteOfADriverProgram) {
   for (const char* route : {"dlsym", "four", "five"}) {
     const Outcome outcome = RunProgram({Program("driver_calls"), route}, Served());

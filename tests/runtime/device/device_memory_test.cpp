@@ -1,5 +1,6 @@
 // DeviceMemory over the model driver: what it serves, holds, waits for and gives back; failures leave nothing behind.
 #include <gtest/gtest.h>
+#include <array>
 
 #include <algorithm>
 
@@ -263,6 +264,84 @@ TEST_F(DeviceMemoryTest, TrimGivesBackWhatIsBesideAPageBehindALiveView) {
   EXPECT_EQ(memory->Trim(0), 2 * kMiB);
   EXPECT_EQ(memory->Trim(0), 0u) << "the rest is behind the view";
   device_.Touch(Stream(0), b.address, 4 * kMiB, b.number);
+}
+
+// Sixteen blocks of a page each. UseView(k) makes room in every second page from the k-th on, has a block of three
+// pages live there, behind a view, and fills the room again: each k has a view of its own, and all memory is in use
+// between.
+struct DeviceMemoryManyViewsTest : DeviceMemoryTest {
+  static constexpr std::uint64_t kViewPages = 12;
+
+  void SetUp() override {
+    DeviceMemoryTest::SetUp();
+    memory_ = Make({.view_pages = kViewPages});
+    for (CUdeviceptr& block : blocks_) block = memory_->Allocate(2 * kMiB, On(0), 0).address;
+    begin_pages_ = device_.mapped.size();
+  }
+  CUdeviceptr UseView(int k) {
+    for (const int i : {k, k + 2, k + 4}) EXPECT_EQ(memory_->Free(blocks_[i], On(0)), CUDA_SUCCESS);
+    const auto stitched = memory_->Allocate(6 * kMiB, On(0), 0);
+    EXPECT_EQ(stitched.result, CUDA_SUCCESS);
+    device_.Touch(Stream(0), stitched.address, 6 * kMiB, stitched.number);
+    EXPECT_EQ(memory_->Free(stitched.address, On(0)), CUDA_SUCCESS);
+    for (const int i : {k, k + 2, k + 4}) blocks_[i] = memory_->Allocate(2 * kMiB, On(0), 0).address;
+    return stitched.address;
+  }
+  void LetAllBeDone() {
+    (void)memory_->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
+    api_.cuStreamSynchronize(Stream(0));
+    (void)memory_->Trim(~std::uint64_t{0});  // sees that it is done
+  }
+  std::size_t ViewPages() const { return device_.mapped.size() - begin_pages_; }
+
+  std::unique_ptr<DeviceMemory> memory_;
+  std::array<CUdeviceptr, 16> blocks_{};
+  std::size_t begin_pages_ = 0;
+};
+
+TEST_F(DeviceMemoryManyViewsTest, TidyingUnmapsThoseUsedLeastRecently) {
+  std::array<CUdeviceptr, 4> views{};
+  for (int k = 0; k < 4; ++k) views[k] = UseView(k);
+  EXPECT_EQ(UseView(0), views[0]) << "kept; now the second is the oldest";
+  ASSERT_EQ(ViewPages(), kViewPages);
+  LetAllBeDone();
+  memory_->TidyViews();
+  EXPECT_EQ(ViewPages(), kViewPages - 3);
+  memory_->TidyViews();
+  EXPECT_EQ(ViewPages(), kViewPages - 3) << "there is room for what comes next";
+  const auto mapped = memory_->Counters().map_calls;
+  for (const int k : {0, 2, 3}) EXPECT_EQ(UseView(k), views[k]);
+  EXPECT_EQ(memory_->Counters().map_calls, mapped);
+  UseView(1);
+  EXPECT_EQ(memory_->Counters().map_calls, mapped + 3) << "this one went";
+}
+
+TEST_F(DeviceMemoryManyViewsTest, TidyingLeavesWhatPendingWorkMayUse) {
+  for (int k = 0; k < 4; ++k) UseView(k);
+  (void)memory_->Trim(~std::uint64_t{0});
+  memory_->TidyViews();
+  EXPECT_EQ(ViewPages(), kViewPages);
+  LetAllBeDone();
+  memory_->TidyViews();
+  EXPECT_EQ(ViewPages(), kViewPages - 3);
+}
+
+// No thread tidies up here, as where nothing is planned.
+TEST_F(DeviceMemoryManyViewsTest, RequestsUnmapWhatNobodyElseDid) {
+  for (int round = 0; round < 3; ++round) {
+    for (int k = 0; k < 12; ++k) {
+      UseView(k);
+      LetAllBeDone();
+      EXPECT_LE(ViewPages(), kViewPages + 3) << "a request makes room for those before it";
+    }
+  }
+  EXPECT_EQ(device_.calls["cuCtxSynchronize"], 0U) << "no request waited for the device";
+}
+
+TEST_F(DeviceMemoryManyViewsTest, WaitsForTheDeviceOnlyWhereTwiceAsMuchIsMapped) {
+  for (int k = 0; k < 12; ++k) UseView(k);  // nothing is known to be done
+  EXPECT_GT(device_.calls["cuCtxSynchronize"], 0U);
+  EXPECT_LE(ViewPages(), 2 * kViewPages + 3);
 }
 
 TEST_F(DeviceMemoryTest, TrimThatMayNotWaitKeepsItsViews) {

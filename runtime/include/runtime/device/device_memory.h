@@ -46,6 +46,8 @@ struct MemoryPolicy {
   // pages instead: growth maps less, stitching holds less. nullopt: by what that costs (TimeBudget).
   std::optional<double> growth = 1.0;
   std::uint64_t limit_bytes = ~std::uint64_t{0};  // physical memory held
+  // Pages that may be mapped for views, most of which nothing lives in: beyond it those used least recently are unmapped.
+  std::uint64_t view_pages = std::uint64_t{1} << 18;
   const PeerAccess* peers = nullptr;              // who else may access it; outlives the memory
   std::function<std::uint64_t()> clock_ns{};      // monotonic, asked without the lock; empty: the process's own
 };
@@ -137,6 +139,10 @@ class DeviceMemory {
   // Waits for all work and gives back the idle pages in which neither the plan in force nor the one to come has a slot,
   // but nothing while the program still makes what it will keep. Returns the bytes given back.
   std::uint64_t ReleaseUnplanned();
+
+  // Unmaps some views that have not been used for long, where there are many. To be called every now and then from a
+  // thread that serves nobody, so that requests need not.
+  void TidyViews();
 
   // How short memory is, for whoever chooses the plan. nullopt: the driver does not say. Asks the driver, so not too
   // often.
@@ -320,6 +326,7 @@ class DeviceMemory {
   void FinishDeferred();
   bool MapViews(PlanInForce* plan);
   void FindViews(PlanInForce* plan);
+  std::uint64_t UnmapViews(std::uint64_t keep_pages, std::uint64_t most_pages);
   void EvictViews();
   struct Event {
     CUevent event = nullptr;

@@ -9,7 +9,9 @@
 // Called under the device's lock; mapping and unmapping is the caller's (PageStore), without it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
@@ -86,8 +88,23 @@ class ViewTable {
 
   std::uint64_t mapped_pages() const { return mapped_pages_; }
   std::size_t size() const { return by_pages_.size(); }
-  // The view used least recently among those that nothing lives in and no plan pins.
-  ViewIndex LeastRecentlyUsed() const;
+  // The views used least recently among those that nothing lives in, no plan pins and `passes(const View&)` accepts, as
+  // many as map at least `pages` pages, oldest first.
+  template <typename Passes>
+  std::vector<ViewIndex> LeastRecentlyUsed(std::uint64_t pages, Passes passes) const {
+    std::vector<ViewIndex> oldest;
+    const auto later = [&](ViewIndex a, ViewIndex b) { return views_[a].last_used > views_[b].last_used; };
+    for (const auto& [page_count, index] : by_pages_) {
+      const View& view = views_[index];
+      if (view.live_blocks == 0 && !view.pinned && !view.changing && passes(view)) oldest.push_back(index);
+    }
+    // A heap: of thousands, a few are wanted.
+    std::make_heap(oldest.begin(), oldest.end(), later);
+    auto end = oldest.end();
+    for (std::uint64_t found = 0; end != oldest.begin() && found < pages; found += views_[*end].pages.size())
+      std::pop_heap(oldest.begin(), end--, later);
+    return {oldest.rbegin(), std::make_reverse_iterator(end)};
+  }
 
  private:
   std::multimap<std::size_t, ViewIndex>::iterator Listed(ViewIndex view) noexcept;
