@@ -175,16 +175,32 @@ TEST_F(Captures, TwoCapturesDoNotMerge) {
   End(other, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-// The capture in which it began ends with a stream; one that the stream has joined is spoilt.
+// A stream's end ends the capture that began in it. One that it has joined goes on, as on an H200; what the stream has
+// captured must lead to the origin as ever.
 TEST_F(Captures, StreamsThatEndLeave) {
-  const CUstream origin = MakeStream(), side = MakeStream();
-  const CUevent fork = MakeEvent();
+  const CUstream origin = MakeStream();
+  const CUevent fork = MakeEvent(), join = MakeEvent();
+  const auto joined_and_gone = [&](bool works, bool joins) {
+    const CUstream side = MakeStream();
+    EXPECT_EQ(cuEventRecord(fork, origin), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamWaitEvent(side, fork, 0), CUDA_SUCCESS);
+    if (works)
+      cuLaunchHostFunc(
+          side, [](void*) {}, nullptr);
+    EXPECT_EQ(cuEventRecord(join, side), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamDestroy(side), CUDA_SUCCESS);
+    EXPECT_EQ(Status(origin), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    if (joins) cuStreamWaitEvent(origin, join, 0);
+  };
+  ASSERT_EQ(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  joined_and_gone(false, false);
+  joined_and_gone(true, true);
+  EXPECT_NE(End(origin), nullptr);
+  ASSERT_EQ(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  joined_and_gone(true, false);
+  End(origin, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
   CUdeviceptr block = 0;
   ASSERT_EQ(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-  ASSERT_EQ(cuEventRecord(fork, origin), CUDA_SUCCESS);
-  ASSERT_EQ(cuStreamWaitEvent(side, fork, 0), CUDA_SUCCESS);
-  ASSERT_EQ(cuStreamDestroy(side), CUDA_SUCCESS);
-  EXPECT_EQ(Status(origin), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   EXPECT_EQ(cuMemAlloc(&block, kPage), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   ASSERT_EQ(cuStreamDestroy(origin), CUDA_SUCCESS);
   EXPECT_EQ(cuMemAlloc(&block, kPage), CUDA_SUCCESS);

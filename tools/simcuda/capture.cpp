@@ -115,10 +115,12 @@ CUresult EndCapture(Machine& machine, const ThreadState& thread, Stream& stream,
 void LeaveCapture(Machine& machine, Stream& stream) {
   const std::shared_ptr<Capture> capture = stream.capture;
   if (capture == nullptr) return;
-  capture->invalid = true;
-  if (capture->origin == &stream) return Close(machine, capture);
+  if (capture->origin == &stream) {
+    capture->invalid = true;
+    return Close(machine, capture);
+  }
+  // The others' capture goes on (H200); what this one has captured must still lead to the origin.
   stream.capture.reset();
-  std::erase_if(capture->streams, [&](const std::shared_ptr<Stream>& member) { return member.get() == &stream; });
 }
 
 CUstreamCaptureStatus CaptureStatus(const Stream& stream) {

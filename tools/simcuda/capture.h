@@ -64,7 +64,7 @@ CUresult CheckLegacyUse(Context& context);
 
 CUresult BeginCapture(Machine& machine, const ThreadState& thread, Stream& stream, CUstreamCaptureMode mode);
 CUresult EndCapture(Machine& machine, const ThreadState& thread, Stream& stream, std::shared_ptr<Graph>* graph);
-// A stream that is destroyed takes no part any more: the capture that began in it ends, another is invalid.
+// A stream that is destroyed takes no part any more: the capture that began in it ends, another goes on.
 void LeaveCapture(Machine& machine, Stream& stream);
 CUstreamCaptureStatus CaptureStatus(const Stream& stream);
 

@@ -22,14 +22,14 @@ static void AllocateAndFree(void) {
 static void StreamsThatEnd(void) {
   CHECK(cuStreamDestroy(Capturing()) == CUDA_SUCCESS);
   AllocateAndFree();
-  // One that has joined the capture ends alone.
+  // One that has joined the capture ends alone: the capture goes on.
   CUstream origin = Capturing(), side = NULL;
   CUevent fork = NULL;
   CHECK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS && cuEventCreate(&fork, 0) == CUDA_SUCCESS);
   CHECK(cuEventRecord(fork, origin) == CUDA_SUCCESS && cuStreamWaitEvent(side, fork, 0) == CUDA_SUCCESS);
   CHECK(cuStreamDestroy(side) == CUDA_SUCCESS);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CHECK(cuStreamIsCapturing(origin, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  CHECK(cuStreamIsCapturing(origin, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
   CHECK(cuStreamDestroy(origin) == CUDA_SUCCESS);
   AllocateAndFree();
 }
