@@ -16,6 +16,10 @@ constexpr std::uint64_t kFreesPerMarker = 64;
 // While there is one stream alone, only what unmaps memory asks how far it has come.
 constexpr std::uint64_t kFreesPerMarkerAlone = 1024;
 
+// So many times the addresses of the views that are kept: for twice as many where work is pending, for the room that
+// each has behind it, and for what lies between them.
+constexpr std::uint64_t kAddressesPerViewPage = 4;
+
 }  // namespace
 
 DeviceMemory::DeviceMemory(const DriverApi& driver, CUdevice device, int ordinal, const MemoryPolicy& policy)
@@ -37,6 +41,7 @@ CUresult DeviceMemory::Initialise() {
   if (CUresult result = pages_.Reserve(total_bytes); result != CUDA_SUCCESS) return result;
   space_ = std::make_unique<FreeSpace>(static_cast<Granule>(pages_.base_bytes() / kGranuleBytes));
   views_ = std::make_unique<ViewTable>(pages_.views_bytes());
+  view_pages_ = std::min(policy_.view_pages, std::uint64_t{pages_.views_bytes() / kPageBytes} / kAddressesPerViewPage);
   search_ = std::make_unique<MemorySearch>(*space_, *views_, streams_);
   plans_.emplace(*space_, *views_, counters_, pages_.cost());
   return CUDA_SUCCESS;
@@ -119,6 +124,8 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique
   const auto relock = [&] {
     lock.lock();
     if (plans_->retirements() != retirements) proposal = {.call_site = proposal.call_site};
+    // Nor is the view of a block that stays: a trim may have dropped it. TakePlace looks for it again.
+    if (proposal.place != nullptr && !proposal.is_slot) proposal.place->view = kNoView;
   };
   Claim claim;
   Refusal refusal = TakeProposed(asked, &claim);

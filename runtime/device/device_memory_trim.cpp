@@ -37,57 +37,57 @@ void AppendWithout(PageRun room, Stays stays, std::vector<PageRun>* parts) {
 
 }  // namespace
 
-// Forgets and unmaps the views used least recently, until at most `keep_pages` are mapped or `most_pages` have gone.
-// Returns how many have. Those that work may still use, queued before their last block was freed, stay.
-std::uint64_t DeviceMemory::UnmapViews(std::uint64_t keep_pages, std::uint64_t most_pages) {
-  std::vector<std::pair<std::size_t, std::size_t>> unmapped;  // offset, pages
-  std::uint64_t count = 0;
+// Unmaps and forgets the views used least recently, until at most `keep_pages` are mapped or `most_pages` have gone.
+// Those that work may still use, queued before their last block was freed, stay.
+void DeviceMemory::UnmapViews(std::uint64_t keep_pages, std::uint64_t most_pages) {
+  std::vector<ViewIndex> oldest;
+  std::vector<std::pair<std::size_t, std::size_t>> mapped;  // offset, pages
   {
     std::lock_guard lock(mutex_);
-    if (views_->mapped_pages() <= keep_pages) return 0;
+    if (views_->mapped_pages() <= keep_pages) return;
     const std::uint64_t wanted = std::min(views_->mapped_pages() - keep_pages, most_pages);
-    const std::vector<ViewIndex> oldest = views_->LeastRecentlyUsed(
-        wanted, [&](const ViewTable::View& view) { return streams_.Executed(view.last_free); });
-    unmapped.reserve(oldest.size());
-    for (const ViewIndex view : oldest) {
-      unmapped.emplace_back((*views_)[view].offset_bytes, (*views_)[view].pages.size());
-      count += (*views_)[view].pages.size();
-      DropView(view);
+    oldest = views_->LeastRecentlyUsed(wanted,
+                                       [&](const ViewTable::View& view) { return streams_.Executed(view.last_free); });
+    if (oldest.empty()) return;
+    mapped.reserve(oldest.size());
+    for (const ViewIndex index : oldest) {
+      ViewTable::View& view = (*views_)[index];
+      mapped.emplace_back(view.offset_bytes, view.pages.size());
+      // Known as long as it is mapped, so that nobody gives its pages back to the driver meanwhile.
+      view.changing = true;
+      views_->NoteChange();
+      plans_->Forget(index);
     }
   }
-  if (unmapped.empty()) return 0;
   RelaxedCapture relaxed(driver_);
-  for (const auto& [offset, pages] : unmapped) pages_.UnmapView(offset, pages);
+  for (const auto& [offset, pages] : mapped) pages_.UnmapView(offset, pages);
   std::lock_guard lock(mutex_);
-  for (const auto& [offset, pages] : unmapped) views_->ReturnAddresses(offset);
-  return count;
+  for (std::size_t i = 0; i < oldest.size(); ++i) {
+    views_->Drop(oldest[i]);
+    views_->ReturnAddresses(mapped[i].first);
+  }
 }
 
 void DeviceMemory::TidyViews() {
-  UnmapViews(static_cast<std::uint64_t>(static_cast<double>(policy_.view_pages) * kTidyFrom), kUnmappedAtOnce);
+  UnmapViews(static_cast<std::uint64_t>(static_cast<double>(view_pages_) * kTidyFrom), kUnmappedAtOnce);
 }
 
 // Nobody has tidied up, or not fast enough.
 void DeviceMemory::EvictViews() {
-  if (UnmapViews(policy_.view_pages, kUnmappedAtOnce) != 0) return;
+  UnmapViews(view_pages_, kUnmappedAtOnce);
   {
     std::lock_guard lock(mutex_);
-    if (views_->mapped_pages() <= 2 * policy_.view_pages) return;
+    if (views_->mapped_pages() <= 2 * view_pages_) return;
   }
-  if (SynchroniseAll()) UnmapViews(policy_.view_pages, ~std::uint64_t{0});
+  if (SynchroniseAll()) UnmapViews(view_pages_, ~std::uint64_t{0});
 }
 
 std::uint64_t DeviceMemory::Trim(std::uint64_t keep_bytes) { return GiveBackIdle(keep_bytes, Spare::kNothing); }
 
 // Pages that were claimed to be given back, and the views that mapped them.
 struct DeviceMemory::IdlePages {
-  struct View {
-    std::size_t offset_bytes;
-    std::vector<PageNumber> pages;
-    Granule head;
-  };
   std::vector<PageRun> runs;
-  std::vector<View> views;
+  std::vector<ViewTable::View> views;
   // With a single stream no fences are kept: its work must be known to have executed, up to here.
   std::optional<Fence> sole;
 };
@@ -113,7 +113,7 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
     const PageRun run = {room->last - static_cast<PageNumber>(most), room->last};
     idle -= most * kPageBytes;
     for (const ViewIndex view : views_->Mapping(run.first, run.last - run.first)) {
-      claimed.views.push_back({(*views_)[view].offset_bytes, (*views_)[view].pages, (*views_)[view].head});
+      claimed.views.push_back((*views_)[view]);
       DropView(view);
     }
     space_->Claim({run.first * kPageGranules, run.last * kPageGranules});
@@ -167,7 +167,7 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) 
   const bool executed = AreExecuted(idle, spare);
   std::uint64_t given_back = 0;
   if (executed) {
-    for (const IdlePages::View& view : idle.views) pages_.UnmapView(view.offset_bytes, view.pages.size());
+    for (const ViewTable::View& view : idle.views) pages_.UnmapView(view.offset_bytes, view.pages.size());
     for (const PageRun& run : idle.runs) {
       pages_.Shrink(run.first, run.last - run.first);
       given_back += std::uint64_t{run.last - run.first} * kPageBytes;
@@ -175,11 +175,11 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) 
   }
   std::lock_guard lock(mutex_);
   --giving_back_;
-  for (IdlePages::View& view : idle.views) {
+  for (ViewTable::View& view : idle.views) {
     if (executed) {
       views_->ReturnAddresses(view.offset_bytes);
     } else {
-      views_->Add(view.offset_bytes, std::move(view.pages), view.head);
+      views_->AddAgain(std::move(view));
     }
   }
   // A second stream may have come meanwhile: what is not fenced by then is nobody's but the first one's.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 namespace stalloc::runtime {
@@ -19,20 +20,45 @@ std::size_t RoomFor(std::size_t page_count) {
 
 std::optional<std::size_t> ViewTable::TakeAddresses(std::size_t page_count) {
   const std::size_t room_pages = RoomFor(page_count);
-  if (auto it = returned_.find(room_pages); it != returned_.end() && !it->second.empty()) {
-    const std::size_t offset = it->second.back();
-    it->second.pop_back();
+  if (const auto found = returned_by_size_.lower_bound({room_pages, 0}); found != returned_by_size_.end()) {
+    const auto [pages, offset] = *found;
+    room_pages_.emplace(offset, room_pages);
+    returned_by_size_.erase(found);
+    returned_.erase(offset);
+    if (pages > room_pages) ReturnRange(offset + room_pages * kPageBytes, pages - room_pages);
     return offset;
   }
   if (range_used_bytes_ + room_pages * kPageBytes > range_bytes_) return std::nullopt;
   const std::size_t offset = range_used_bytes_;
-  range_used_bytes_ += room_pages * kPageBytes;
   room_pages_.emplace(offset, room_pages);
+  range_used_bytes_ += room_pages * kPageBytes;
   return offset;
 }
 
 void ViewTable::ReturnAddresses(std::size_t offset_bytes) {
-  returned_[room_pages_.at(offset_bytes)].push_back(offset_bytes);
+  const auto taken = room_pages_.find(offset_bytes);
+  ReturnRange(offset_bytes, taken->second);
+  room_pages_.erase(taken);
+}
+
+void ViewTable::ReturnRange(std::size_t offset_bytes, std::size_t pages) {
+  auto behind = returned_.upper_bound(offset_bytes);
+  if (behind != returned_.begin()) {
+    const auto before = std::prev(behind);
+    if (before->first + before->second * kPageBytes == offset_bytes) {
+      offset_bytes = before->first;
+      pages += before->second;
+      returned_by_size_.erase({before->second, before->first});
+      returned_.erase(before);
+    }
+  }
+  if (behind != returned_.end() && offset_bytes + pages * kPageBytes == behind->first) {
+    pages += behind->second;
+    returned_by_size_.erase({behind->second, behind->first});
+    returned_.erase(behind);
+  }
+  returned_.emplace(offset_bytes, pages);
+  returned_by_size_.emplace(pages, offset_bytes);
 }
 
 ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head) {
@@ -43,6 +69,7 @@ ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages
   } else {
     index = static_cast<ViewIndex>(views_.size());
     views_.emplace_back();
+    unused_.reserve(views_.capacity());  // so that a view can be dropped whatever happens
   }
   mapped_pages_ += pages.size();
   by_pages_.emplace(pages.size(), index);
@@ -50,6 +77,15 @@ ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages
                        .pages = std::move(pages),
                        .room_pages = room_pages_.at(offset_bytes),
                        .head = head};
+  return index;
+}
+
+ViewIndex ViewTable::AddAgain(View view) {
+  const ViewIndex index = Add(view.offset_bytes, std::move(view.pages), view.head);
+  View& added = views_[index];
+  added.last_used = view.last_used;
+  added.last_free = view.last_free;  // work that was pending when it was dropped may be pending still
+  added.former = std::move(view.former);
   return index;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "runtime/base/log.h"
@@ -34,15 +35,20 @@ std::string GlobOf(const std::string& pattern) {
   return glob;
 }
 
-bool WasWritten(const PathPattern& pattern) {
+// nullopt: it cannot be told, for what was written into a device or a pipe leaves no trace there.
+std::optional<bool> WasWritten(const PathPattern& pattern) {
   glob_t found{};
-  bool written = false;
+  std::optional<bool> written = false;
   if (::glob(GlobOf(pattern.text).c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
-    for (std::size_t i = 0; i < found.gl_pathc && !written; ++i) {
+    for (std::size_t i = 0; i < found.gl_pathc && written == false; ++i) {
       struct stat status {};
       if (::stat(found.gl_pathv[i], &status) != 0) continue;
-      // What was written into a device or a pipe leaves no trace there. A file system's clock may lag behind by a tick.
-      written = !S_ISREG(status.st_mode) || (status.st_size > 0 && status.st_mtime + 1 >= noted_at);
+      // A file system's clock may lag behind by a tick.
+      if (S_ISREG(status.st_mode)) {
+        written = status.st_size > 0 && status.st_mtime + 1 >= noted_at;
+      } else {
+        written = std::nullopt;
+      }
     }
   }
   ::globfree(&found);
@@ -68,19 +74,21 @@ void SayWhichFilesAreMissing(const Settings& settings) noexcept {
     bool served = false;
     const auto check = [&](const char* setting, const PathPattern& pattern) {
       if (pattern.empty()) return;
-      if (WasWritten(pattern)) {
+      const std::optional<bool> written = WasWritten(pattern);
+      if (written == true) {
         served = true;
-      } else {
+      } else if (written == false) {
         missing.append(missing.empty() ? "" : ", ").append(pattern.text).append(" (").append(setting).append(")");
       }
     };
     check("STALLOC_STATS", settings.stats);
     check("STALLOC_TRACE", settings.trace);
-    // A run that was served may have had nothing to plan; its summary says so.
-    if (settings.planning && !served) check("STALLOC_PLAN", settings.plan);
+    const bool known = !missing.empty();  // a run that is served writes these; a plan, only where it makes one
+    if (settings.planning) check("STALLOC_PLAN", settings.plan);
     if (missing.empty() || served) return;
     SetLogLevel(settings.log);
-    LogWarn("this run asked CUDA for no memory that could be served: nothing was written into " + missing +
+    LogWarn(std::string("this run asked CUDA for no memory that could be served") +
+            (known ? "" : ", or did nothing that could be planned") + ": nothing was written into " + missing +
             "; `stalloc doctor -- CMD` says whether CMD would be served");
   } catch (const std::exception&) {  // the program's end must not fail on it
   }

@@ -308,11 +308,19 @@ TEST(Simulated, OnlyARunThatWasNotServedMissesTheFilesItWasAskedFor) {
   EXPECT_NE(unserved.output.find(missed), std::string::npos) << unserved.output;
   EXPECT_NE(unserved.output.find("STALLOC_PLAN"), std::string::npos) << unserved.output;
 
-  const Outcome launched = RunProgram({"sh", "-c", Program("late_free") + "; exit 0"}, environment);
+  const Outcome launched = RunProgram({"bash", "-c", Program("late_free") + "; exit 0"}, environment);
   EXPECT_NE(launched.output.find(" online, "), std::string::npos) << launched.output;
   EXPECT_EQ(launched.output.find(missed), std::string::npos) << launched.output;
 
+  environment["STALLOC_STATS"] = "/dev/null";
+  environment["STALLOC_TRACE"] = folder / "of.trace";
+  EXPECT_NE(RunProgram({"true"}, environment).output.find("STALLOC_TRACE"), std::string::npos)
+      << "a device tells nothing of what was written into it";
+
   environment.erase("STALLOC_STATS");
+  environment.erase("STALLOC_TRACE");
+  const Outcome unplanned = RunProgram({"bash", "-c", Program("late_free") + "; exit 0"}, environment);
+  EXPECT_NE(unplanned.output.find("or did nothing that could be planned"), std::string::npos) << unplanned.output;
   environment["STALLOC_PLANNING"] = "0";
   EXPECT_EQ(RunProgram({"true"}, environment).output, "") << "no plan was to be expected";
   std::filesystem::remove_all(folder);

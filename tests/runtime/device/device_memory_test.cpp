@@ -1,8 +1,11 @@
 // DeviceMemory over the model driver: what it serves, holds, waits for and gives back; failures leave nothing behind.
 #include <gtest/gtest.h>
-#include <array>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+#include <utility>
 
 #include "device_memory_fixture.h"
 #include "runtime/call_sites/call_site.h"
@@ -339,9 +342,65 @@ TEST_F(DeviceMemoryManyViewsTest, RequestsUnmapWhatNobodyElseDid) {
 }
 
 TEST_F(DeviceMemoryManyViewsTest, WaitsForTheDeviceOnlyWhereTwiceAsMuchIsMapped) {
-  for (int k = 0; k < 12; ++k) UseView(k);  // nothing is known to be done
+  // Nothing is known to be done.
+  for (int k = 0; k < 9; ++k) UseView(k);
+  EXPECT_EQ(ViewPages(), 27U);
+  EXPECT_EQ(device_.calls["cuCtxSynchronize"], 0U);
+  for (int k = 9; k < 12; ++k) UseView(k);
   EXPECT_GT(device_.calls["cuCtxSynchronize"], 0U);
   EXPECT_LE(ViewPages(), 2 * kViewPages + 3);
+}
+
+// A trim takes views out, may not wait for their work, and puts them back.
+TEST_F(DeviceMemoryManyViewsTest, ATrimThatMayNotWaitForgetsNoPendingWork) {
+  for (int k = 0; k < 4; ++k) UseView(k);
+  for (const int i : {0, 2, 4}) ASSERT_EQ(memory_->Free(blocks_[i], On(0)), CUDA_SUCCESS);
+  DeviceMemory::captures_in_progress = 1;
+  EXPECT_EQ(memory_->Trim(0), 0U);
+  DeviceMemory::captures_in_progress = 0;
+  memory_->TidyViews();
+  EXPECT_EQ(ViewPages(), kViewPages);
+}
+
+// Somebody is refused memory while views are being unmapped: their pages are the driver's again only behind that.
+TEST_F(DeviceMemoryManyViewsTest, PagesAreKeptWhileAViewOfThemIsBeingUnmapped) {
+  static DeviceMemory* trimmed = nullptr;
+  static CUresult (*unmap)(CUdeviceptr, std::size_t) = nullptr;
+  unmap = api_.cuMemUnmap;
+  for (int k = 0; k < 4; ++k) UseView(k);
+  for (const int i : {0, 2, 4}) ASSERT_EQ(memory_->Free(blocks_[i], On(0)), CUDA_SUCCESS);
+  LetAllBeDone();
+  trimmed = memory_.get();
+  api_.cuMemUnmap = [](CUdeviceptr address, std::size_t bytes) {
+    if (DeviceMemory* const memory = std::exchange(trimmed, nullptr)) {
+      EXPECT_EQ(memory->ReleaseIdle(), 0U);
+    }
+    return unmap(address, bytes);
+  };
+  memory_->TidyViews();
+  EXPECT_EQ(trimmed, nullptr);
+  api_.cuMemUnmap = unmap;
+  EXPECT_EQ(memory_->ReleaseIdle(), 6 * kMiB);
+}
+
+// The range of addresses for views is a multiple of the device's memory.
+TEST_F(DeviceMemoryTest, ViewsDoNotUseUpTheAddressesOfASmallDevice) {
+  device_.total_bytes = 64 * kMiB;
+  auto memory = Make();
+  std::array<CUdeviceptr, 30> blocks{};
+  for (CUdeviceptr& block : blocks) block = memory->Allocate(2 * kMiB, On(0), 0).address;
+  std::minstd_rand random(1);
+  for (int round = 0; round < 500; ++round) {
+    std::array<std::size_t, 30> order{};
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    const std::size_t count = 3 + random() % 12;
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(memory->Free(blocks[order[i]], On(0)), CUDA_SUCCESS);
+    const auto stitched = memory->Allocate(count * 2 * kMiB, On(0), 0);
+    ASSERT_EQ(stitched.result, CUDA_SUCCESS) << "round " << round;
+    ASSERT_EQ(memory->Free(stitched.address, On(0)), CUDA_SUCCESS);
+    for (std::size_t i = 0; i < count; ++i) blocks[order[i]] = memory->Allocate(2 * kMiB, On(0), 0).address;
+  }
 }
 
 TEST_F(DeviceMemoryTest, TrimThatMayNotWaitKeepsItsViews) {

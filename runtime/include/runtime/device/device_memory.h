@@ -46,7 +46,9 @@ struct MemoryPolicy {
   // pages instead: growth maps less, stitching holds less. nullopt: by what that costs (TimeBudget).
   std::optional<double> growth = 1.0;
   std::uint64_t limit_bytes = ~std::uint64_t{0};  // physical memory held
-  // Pages that may be mapped for views, most of which nothing lives in: beyond it those used least recently are unmapped.
+  // Pages mapped for views, most of which nothing lives in: beyond it those used least recently are unmapped as soon as
+  // their work is done, and beyond twice as many it is waited for. Less where the device, and with it the range of
+  // addresses for views, is small.
   std::uint64_t view_pages = std::uint64_t{1} << 18;
   const PeerAccess* peers = nullptr;              // who else may access it; outlives the memory
   std::function<std::uint64_t()> clock_ns{};      // monotonic, asked without the lock; empty: the process's own
@@ -326,7 +328,7 @@ class DeviceMemory {
   void FinishDeferred();
   bool MapViews(PlanInForce* plan);
   void FindViews(PlanInForce* plan);
-  std::uint64_t UnmapViews(std::uint64_t keep_pages, std::uint64_t most_pages);
+  void UnmapViews(std::uint64_t keep_pages, std::uint64_t most_pages);
   void EvictViews();
   struct Event {
     CUevent event = nullptr;
@@ -359,6 +361,7 @@ class DeviceMemory {
   MemoryCounters counters_;
   std::uint64_t next_number_ = 1;
   std::uint64_t view_clock_ = 0;
+  std::uint64_t view_pages_ = 0;  // see MemoryPolicy
   unsigned giving_back_ = 0;  // trims that have claimed pages and not yet given them back
   bool multi_stream_ = false;
   StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_

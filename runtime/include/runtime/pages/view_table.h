@@ -14,6 +14,8 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "runtime/pages/page_store.h"
@@ -47,6 +49,8 @@ class ViewTable {
   void ReturnAddresses(std::size_t offset_bytes);
 
   ViewIndex Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head);
+  // A view that was dropped, but has stayed mapped. Nobody has it in use or is changing it.
+  ViewIndex AddAgain(View view);
   // The view maps other pages from now on: no fewer, and no more than it has room for. What they were before becomes
   // `former`. The driver has mapped them by then, so this cannot fail.
   void SetPages(ViewIndex view, std::vector<PageNumber> pages) noexcept;
@@ -109,10 +113,14 @@ class ViewTable {
  private:
   std::multimap<std::size_t, ViewIndex>::iterator Listed(ViewIndex view) noexcept;
 
+  void ReturnRange(std::size_t offset_bytes, std::size_t pages);
+
   const std::size_t range_bytes_;
   std::size_t range_used_bytes_ = 0;
-  std::map<std::size_t, std::size_t> room_pages_;             // of all addresses ever taken, by offset
-  std::map<std::size_t, std::vector<std::size_t>> returned_;  // room in pages -> offsets
+  std::map<std::size_t, std::size_t> room_pages_;  // of all addresses that are taken, by offset
+  // Addresses below range_used_bytes_ that are not taken, neighbours as one: offset -> pages, and (pages, offset).
+  std::map<std::size_t, std::size_t> returned_;
+  std::set<std::pair<std::size_t, std::size_t>> returned_by_size_;
   std::vector<View> views_;
   std::vector<ViewIndex> unused_;
   std::multimap<std::size_t, ViewIndex> by_pages_;
