@@ -14,7 +14,8 @@ namespace stalloc::runtime {
 void NoteAskedFiles(const Settings& settings);
 
 // At the end of a process that was not served: one line that names the files asked for that nobody has written since
-// NoteAskedFiles; nothing if there are none, or if they are another process's affair.
+// NoteAskedFiles; nothing if there are none, if another of them was written, for then the run was served, or if they
+// are another process's affair.
 void SayWhichFilesAreMissing(const Settings& settings) noexcept;
 
 }  // namespace stalloc::runtime
