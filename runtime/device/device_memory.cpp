@@ -103,7 +103,9 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
   Asked asked{{size_bytes, granules, call_site}, who, owner, plans_->Ask(asked)};
   const PlanFollower::Proposal& proposal = asked.proposal;
   if (proposal.place == nullptr && proposal.rooms.empty()) {
-    if (const std::optional<Run> run = FindExisting(granules, who.effective)) {
+    if (lifetime_rooms_.watching()) [[unlikely]]
+      asked.guess = lifetime_rooms_.Ask(granules, counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes);
+    if (const std::optional<Run> run = FindExisting(asked)) {
       space_->Claim(*run);
       return Publish(asked, AddressOf(*run), kNoView, false);
     }
@@ -150,7 +152,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateByClaim(Asked& asked, std::unique
   if (proposal.is_slot && !planned) plans_->NoteBusy();
   const bool stays = proposal.place != nullptr && !proposal.is_slot;
   if (planned || (stays && TakeHighest(asked, &claim)) || TakeRoom(asked, &claim) || TakeQuietRoom(asked, &claim) ||
-      TakeExisting(asked.granules, asked.who.effective, &claim)) {
+      TakeExisting(asked, &claim)) {
     if (!claim.needs_driver) return PublishClaim(asked, claim, planned);
     lock.unlock();
     if (context != nullptr) context->Enter();
@@ -180,7 +182,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
     {
       std::lock_guard lock(mutex_);
       Sweep();
-      if (!TakeBest(asked.granules, asked.who.effective, frugal, &claim)) continue;
+      if (!TakeBest(asked, frugal, &claim)) continue;
       if (!claim.needs_driver) return PublishClaim(asked, claim, false);
     }
     const CUresult result = CarryWithinBudget(&claim, asked.who);
@@ -226,6 +228,8 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   if (proposal.scaled >= 0 && !planned) [[unlikely]]
     plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
+  if (asked.guess.path != 0) [[unlikely]]
+    lifetime_rooms_.Note(Key(address), asked.guess);
   if (seen_.on()) Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }
@@ -235,6 +239,8 @@ inline void DeviceMemory::CountFree(CUdeviceptr address, const Block& block, Str
   counters_.live_bytes -= block.size_bytes;
   counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
   ++counters_.frees;
+  if (lifetime_rooms_.watching()) [[unlikely]]
+    lifetime_rooms_.End(Key(address), block.granules);
   if (seen_.on()) Observe(Observation::Op::kFree, address, block, stream, 0, place.position);
   if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
 }

@@ -54,11 +54,11 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   {
     std::lock_guard lock(mutex_);
     counters_.stalled_ns += stalled_ns;
-    if (!budget_.Spent(now_ns - begun_ns + stalled_ns,
-                       {.now_ns = now_ns,
-                        .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
-                        .peak_live_bytes = counters_.peak_live_bytes}))
-      return result;
+    const CostWindow::Moment moment{.now_ns = now_ns,
+                                    .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
+                                    .peak_live_bytes = counters_.peak_live_bytes};
+    if (stitched) lifetime_rooms_.Spent(now_ns - begun_ns, moment);
+    if (!budget_.Spent(now_ns - begun_ns + stalled_ns, moment)) return result;
     const double may_hold = budget_.next_growth() * static_cast<double>(counters_.peak_live_bytes);
     more_bytes = std::max(static_cast<std::uint64_t>(may_hold), counters_.reserved_bytes) - counters_.reserved_bytes;
   }

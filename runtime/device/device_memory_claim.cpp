@@ -232,41 +232,49 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
 }
 
 // Contiguous memory that exists and needs nothing from the driver.
-std::optional<Run> DeviceMemory::FindExisting(Granule granules, StreamIndex stream) {
+std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
+  const Granule granules = asked.granules;
+  const auto find = [&](Granule from) {
+    const auto fit = asked.guess.room == LifetimeRooms::Room::kLowest ? FreeSpace::Fit::kLowest : FreeSpace::Fit::kBest;
+    return search_->ContiguousRoom(granules, asked.who.effective, MemorySearch::Waits::kNo, from, fit);
+  };
   const Granule from = plans_->online_from();
-  std::optional<Run> room = search_->ContiguousRoom(granules, stream, MemorySearch::Waits::kNo, from);
+  std::optional<Run> room = find(from);
   // While the program still makes what it will keep, the room below belongs to that.
-  if (!room && from != 0 && !plans_->settling())
-    room = search_->ContiguousRoom(granules, stream, MemorySearch::Waits::kNo);
+  if (!room && from != 0 && !plans_->settling()) room = find(0);
   if (!room) return std::nullopt;
+  if (asked.guess.room == LifetimeRooms::Room::kEnd) return MemorySearch::EndOf(*room, granules);
   const Run front = MemorySearch::FrontOf(*room, granules);
+  if (asked.guess.room == LifetimeRooms::Room::kLowest) return front;
   const bool large = std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
   return large && granules > kPageGranules ? large_rooms_.Place(*room, front) : front;
 }
 
 // The same, or a kept view.
-bool DeviceMemory::TakeExisting(Granule granules, StreamIndex stream, Claim* claim) {
+bool DeviceMemory::TakeExisting(const Asked& asked, Claim* claim) {
   Found found;
-  if (const std::optional<Run> run = FindExisting(granules, stream)) {
+  if (const std::optional<Run> run = FindExisting(asked)) {
     found = {.kind = Found::Kind::kRun, .run = *run};
-  } else if (granules > kPageGranules) {
-    found = search_->KeptView(granules, stream, MemorySearch::Waits::kNo);
+  } else if (asked.granules > kPageGranules) {
+    found = search_->KeptView(asked.granules, asked.who.effective, MemorySearch::Waits::kNo);
   }
   if (!found) return false;
-  Take(std::move(found), granules, stream, claim);
+  Take(std::move(found), asked.granules, asked.who.effective, claim);
   return true;
 }
 
 // Everything else, cheapest first. `frugal`: memory is short, so holding less comes before mapping less.
-bool DeviceMemory::TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim) {
+bool DeviceMemory::TakeBest(const Asked& asked, bool frugal, Claim* claim) {
   using Waits = MemorySearch::Waits;
+  const Granule granules = asked.granules;
+  const StreamIndex stream = asked.who.effective;
   const bool large = granules > kPageGranules;
   auto take = [&](Found found) {
     if (!found) return false;
     Take(std::move(found), granules, stream, claim);
     return true;
   };
-  if (TakeExisting(granules, stream, claim)) return true;
+  if (TakeExisting(asked, claim)) return true;
 
   const Granule from = plans_->online_from();
   Found grown = search_->Grow(granules, stream, from);

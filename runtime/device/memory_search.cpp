@@ -94,11 +94,23 @@ Run MemorySearch::FrontOf(Run room, Granule granules) {
   return {begin, begin + granules};
 }
 
-std::optional<Run> MemorySearch::ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
-  std::optional<Run> best = space_.BestFit(granules, kNoStream, from);
+Run MemorySearch::EndOf(Run room, Granule granules) {
+  Granule begin = room.end - granules;
+  if (granules % kPageGranules == 0 && granules >= kAlignFromPages * kPageGranules) {
+    const Granule aligned = begin / kPageGranules * kPageGranules;
+    if (aligned >= room.begin) begin = aligned;
+  }
+  return {begin, begin + granules};
+}
+
+std::optional<Run> MemorySearch::ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from,
+                                                FreeSpace::Fit fit) const {
+  const bool lowest = fit == FreeSpace::Fit::kLowest;
+  std::optional<Run> best = space_.Find(granules, kNoStream, fit, from);
   auto consider = [&](StreamIndex other, std::uint64_t position) {
-    const std::optional<Run> found = space_.BestFit(granules, other, from, position);
-    if (found && (!best || found->length() < best->length())) best = found;
+    const std::optional<Run> found = space_.Find(granules, other, fit, from, position);
+    if (!found) return;
+    if (!best || (lowest ? found->begin < best->begin : found->length() < best->length())) best = found;
   };
   if (stream != kNoStream) consider(stream, FreeSpace::kAnyPosition);
   // Another stream's room, as far as this one is ordered behind it.

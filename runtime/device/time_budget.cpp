@@ -6,17 +6,9 @@ namespace stalloc::runtime {
 
 namespace {
 
-// A step hands out two to sixteen times what is live at its peak (the recorded training runs), so that a window holds
-// about one iteration at least, mostly several.
-constexpr double kTurnovers = 16.0;
-constexpr std::uint64_t kLeastWindowNs = 50'000'000;
-
 // A program that repeats itself has ended its mapping by then: it stitches in its second and third iteration, and once
 // more when a kind of iteration comes for the first time.
 constexpr unsigned kPatience = 3;
-
-// A peak that rises by more than this share within a window is that of a program that has not shown all its sizes.
-constexpr double kRise = 1.0 / 64;
 
 // A raise where the budget is not exceeded by much; otherwise twice that, and then what was given is doubled.
 constexpr double kStep = 0.02;
@@ -32,23 +24,12 @@ static_assert(TimeBudget::kShare == 0.04 && TimeBudget::kMostGrowth == 1.5, "STA
 
 bool TimeBudget::Spent(std::uint64_t cost_ns, const Moment& moment) noexcept {
   if (!automatic_) return false;
-  if (!window_.open) window_ = {.open = true, .begin = moment};
-  window_.cost_ns += cost_ns;
-
-  const auto peak = static_cast<double>(moment.peak_live_bytes);
-  if (peak > static_cast<double>(window_.begin.peak_live_bytes) * (1.0 + kRise)) {
-    window_ = {.open = true, .begin = moment};
-    exceeded_ = 0;
-    return false;
-  }
-  if (moment.now_ns < window_.begin.now_ns) return false;  // another thread was faster
-  const std::uint64_t elapsed_ns = moment.now_ns - window_.begin.now_ns;
-  const auto allocated = static_cast<double>(moment.allocated_bytes - window_.begin.allocated_bytes);
-  if (elapsed_ns < kLeastWindowNs || allocated < kTurnovers * peak) return false;
+  const std::optional<double> share = window_.Spent(cost_ns, moment);
+  if (window_.rose()) exceeded_ = 0;
+  if (!share) return false;
 
   const double before = share_;
-  share_ = static_cast<double>(window_.cost_ns) / static_cast<double>(elapsed_ns);
-  window_ = {.open = true, .begin = moment};
+  share_ = *share;
   const bool raised = growth_ > 1.0;
   const bool settling = !raised && share_ < before / 2;
   exceeded_ = share_ <= kShare || settling ? 0 : exceeded_ + 1;
@@ -79,7 +60,7 @@ void TimeBudget::MemoryIsShort() noexcept {
   exceeded_ = 0;
   raises_ = 0;
   in_vain_ = false;
-  window_.open = false;
+  window_.Restart();
 }
 
 }  // namespace stalloc::runtime

@@ -23,6 +23,16 @@ std::uint16_t FreeSpace::ClassOf(Granule granules) noexcept {
   return static_cast<std::uint16_t>((static_cast<unsigned>(shift) << kSubBits) + (granules >> shift));
 }
 
+// The first class from `size_class` on that holds something; kClasses: there is none.
+inline int FreeSpace::FilledClass(const SizeIndex& sizes, int size_class) noexcept {
+  while (size_class < kClasses) {
+    const std::uint64_t word = sizes.bitmap[size_class >> 6] & (~std::uint64_t{0} << (size_class & 63));
+    if (word != 0) return (size_class & ~63) | std::countr_zero(word);
+    size_class = ((size_class >> 6) + 1) << 6;
+  }
+  return kClasses;
+}
+
 // The count of fragments is the caller's to keep: one that only changes its class is counted already.
 inline void FreeSpace::Link(Index index, Fragment& f, SizeIndex& sizes, std::uint16_t size_class) noexcept {
   const int c = size_class;
@@ -222,32 +232,42 @@ bool FreeSpace::AllFree(Run run) const noexcept {
   return reached == run.end;
 }
 
+template <typename Better>
+inline Run FreeSpace::FitInClass(const SizeIndex& sizes, int size_class, Granule granules, Granule from,
+                                 std::uint64_t position, Run best, Better better) const noexcept {
+  for (Index i = sizes.head[size_class]; i != kNull; i = fragments_[i].next) {
+    const Fragment& f = fragments_[i];
+    if (f.end < granules || f.end - granules < from || f.position > position) continue;
+    const Run run{std::max(f.begin, from), f.end};
+    // In the request's own class some are too small, and so may be what is left of one behind `from`.
+    if (run.length() < granules) continue;
+    if (best.end == 0 || better(run, best)) best = run;
+  }
+  return best;
+}
+
 std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Granule from,
                                       std::uint64_t position) const noexcept {
   const SizeIndex& sizes = sizes_[stream];
   if (sizes.count == 0) return std::nullopt;
-  int c = ClassOf(granules);
-  while (c < kClasses) {
-    const std::uint64_t word = sizes.bitmap[c >> 6] & (~std::uint64_t{0} << (c & 63));
-    if (word == 0) {
-      c = ((c >> 6) + 1) << 6;
-      continue;
-    }
-    c = (c & ~63) | std::countr_zero(word);
-    Run best{};
-    for (Index i = sizes.head[c]; i != kNull; i = fragments_[i].next) {
-      const Fragment& f = fragments_[i];
-      if (f.end < granules || f.end - granules < from || f.position > position) continue;
-      const Run run{std::max(f.begin, from), f.end};
-      // In the request's own class some are too small, and so may be what is left of one behind `from`.
-      if (run.length() < granules) continue;
-      if (best.end == 0 || run.length() < best.length() || (run.length() == best.length() && run.begin < best.begin))
-        best = run;
-    }
+  for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1)) {
+    const Run best = FitInClass(sizes, c, granules, from, position, {}, [](Run a, Run b) {
+      return a.length() < b.length() || (a.length() == b.length() && a.begin < b.begin);
+    });
     if (best.end != 0) return best;
-    ++c;
   }
   return std::nullopt;
+}
+
+std::optional<Run> FreeSpace::LowestFit(Granule granules, StreamIndex stream, Granule from,
+                                        std::uint64_t position) const noexcept {
+  const SizeIndex& sizes = sizes_[stream];
+  if (sizes.count == 0) return std::nullopt;
+  Run lowest{};
+  for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1))
+    lowest = FitInClass(sizes, c, granules, from, position, lowest, [](Run a, Run b) { return a.begin < b.begin; });
+  if (lowest.end == 0) return std::nullopt;
+  return lowest;
 }
 
 void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {

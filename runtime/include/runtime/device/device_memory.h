@@ -22,6 +22,7 @@
 #include "runtime/base/short_lock.h"
 #include "runtime/device/claim.h"
 #include "runtime/device/large_rooms.h"
+#include "runtime/device/lifetime_rooms.h"
 #include "runtime/device/memory_search.h"
 #include "runtime/device/quiet_room.h"
 #include "runtime/device/time_budget.h"
@@ -50,8 +51,8 @@ struct MemoryPolicy {
   // their work is done, and beyond twice as many it is waited for. Less where the device, and with it the range of
   // addresses for views, is small.
   std::uint64_t view_pages = std::uint64_t{1} << 18;
-  const PeerAccess* peers = nullptr;              // who else may access it; outlives the memory
-  std::function<std::uint64_t()> clock_ns{};      // monotonic, asked without the lock; empty: the process's own
+  const PeerAccess* peers = nullptr;          // who else may access it; outlives the memory
+  std::function<std::uint64_t()> clock_ns{};  // monotonic, asked without the lock; empty: the process's own
 };
 
 class DeviceMemory {
@@ -231,6 +232,7 @@ class DeviceMemory {
     Who who{};
     Owner owner = kNoOwner;
     PlanFollower::Proposal proposal{};
+    LifetimeRooms::Guess guess{};
   };
 
   // Why a proposed place cannot be taken.
@@ -266,9 +268,9 @@ class DeviceMemory {
     });
   }
   bool IsBehindExactly(StreamIndex stream, Run run) const noexcept;
-  std::optional<Run> FindExisting(Granule granules, StreamIndex stream);
-  bool TakeExisting(Granule granules, StreamIndex stream, Claim* claim);
-  bool TakeBest(Granule granules, StreamIndex stream, bool frugal, Claim* claim);
+  std::optional<Run> FindExisting(const Asked& asked);
+  bool TakeExisting(const Asked& asked, Claim* claim);
+  bool TakeBest(const Asked& asked, bool frugal, Claim* claim);
   void Take(Found found, Granule granules, StreamIndex stream, Claim* claim);
   void ClaimRun(Run run, StreamIndex stream, Claim* claim);
   bool WithinLimit(PageNumber new_pages) const noexcept;
@@ -355,6 +357,7 @@ class DeviceMemory {
   std::unique_ptr<MemorySearch> search_;
   QuietRoom quiet_room_;
   LargeRooms large_rooms_;
+  LifetimeRooms lifetime_rooms_;
   TimeBudget budget_;
   StallTimer stalls_;
   FlatMap<Block> blocks_;
@@ -362,7 +365,7 @@ class DeviceMemory {
   std::uint64_t next_number_ = 1;
   std::uint64_t view_clock_ = 0;
   std::uint64_t view_pages_ = 0;  // see MemoryPolicy
-  unsigned giving_back_ = 0;  // trims that have claimed pages and not yet given them back
+  unsigned giving_back_ = 0;      // trims that have claimed pages and not yet given them back
   bool multi_stream_ = false;
   StreamIndex first_stream_ = kNoStream;  // the only one with requests while !multi_stream_
   bool unordered_requests_ = false;       // requests without a stream have been seen

@@ -36,12 +36,14 @@ class MemorySearch {
   MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
       : space_(space), views_(views), streams_(streams) {}
 
-  // The smallest room of existing memory, contiguous in the base range, that holds `granules`; not below granule
-  // `from`.
-  std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
+  // The smallest or the lowest room of existing memory, contiguous in the base range, that holds `granules`; not below
+  // granule `from`.
+  std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0,
+                                    FreeSpace::Fit fit = FreeSpace::Fit::kBest) const;
 
-  // Where a block begins that is laid at the front of its room.
+  // Where a block lies that is laid at the front, or at the end, of its room.
   static Run FrontOf(Run room, Granule granules);
+  static Run EndOf(Run room, Granule granules);
 
   // At the front of its room.
   Found Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;

@@ -6,16 +6,17 @@
 // taking more, the pool may grow beyond what is live, at first by a little, then by ever more, until they do not, or
 // until growing is seen not to help.
 //
-// Time is looked at in windows, each long enough for memory to be handed out many times over, so that it holds some
-// iterations of any program; windows in which the peak of live bytes rises do not count, nor, as long as nothing was
-// given, does a window that cost less than half of the one before: such a program is settling by itself. What was given
-// stays until somebody is refused memory.
+// Time is looked at in windows (CostWindow); those in which the peak of live bytes rises do not count, nor, as long as
+// nothing was given, does a window that cost less than half of the one before: such a program is settling by itself.
+// What was given stays until somebody is refused memory.
 //
 // Not thread-safe: the device's lock is held around every call. Neither allocates nor asks the clock.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+
+#include "runtime/device/cost_window.h"
 
 namespace stalloc::runtime {
 
@@ -24,12 +25,7 @@ class TimeBudget {
   static constexpr double kShare = 0.04;      // of the time
   static constexpr double kMostGrowth = 1.5;  // held over the peak of live bytes
 
-  // What is known when a request has been stitched or waited for.
-  struct Moment {
-    std::uint64_t now_ns = 0;           // monotonic
-    std::uint64_t allocated_bytes = 0;  // all that was ever handed out
-    std::uint64_t peak_live_bytes = 0;
-  };
+  using Moment = CostWindow::Moment;  // when a request has been stitched or waited for
 
   // `growth` nullopt: by the time that is spent. Otherwise it is this, whatever it costs.
   explicit TimeBudget(std::optional<double> growth) : automatic_(!growth), growth_(growth.value_or(1.0)) {}
@@ -50,13 +46,13 @@ class TimeBudget {
   void MemoryIsShort() noexcept;
 
  private:
+  // A step hands out two to sixteen times what is live at its peak (the recorded training runs), so that a window holds
+  // about one iteration at least, mostly several.
+  static constexpr double kTurnovers = 16.0;
+
   const bool automatic_;
   double growth_;
-  struct Window {
-    bool open = false;
-    std::uint64_t cost_ns = 0;
-    Moment begin{};
-  } window_;
+  CostWindow window_{kTurnovers};
   double share_ = 0.0;         // of the last window that counts
   unsigned exceeded_ = 0;      // so many windows one after the other
   double share_before_ = 0.0;  // when growth was raised last but kTrials raises

@@ -117,6 +117,17 @@ class FreeSpace {
   std::optional<Run> BestFit(Granule granules, StreamIndex stream, Granule from = 0,
                              std::uint64_t position = kAnyPosition) const noexcept;
 
+  // Likewise, but by its address. Linear in the number of fragments that are as large.
+  std::optional<Run> LowestFit(Granule granules, StreamIndex stream, Granule from = 0,
+                               std::uint64_t position = kAnyPosition) const noexcept;
+
+  enum class Fit : std::uint8_t { kBest, kLowest };
+  std::optional<Run> Find(Granule granules, StreamIndex stream, Fit fit, Granule from = 0,
+                          std::uint64_t position = kAnyPosition) const noexcept {
+    return fit == Fit::kLowest ? LowestFit(granules, stream, from, position)
+                               : BestFit(granules, stream, from, position);
+  }
+
   // True if anything is free in the order of `stream`.
   bool Any(StreamIndex stream) const noexcept { return sizes_[stream].count != 0; }
 
@@ -167,6 +178,11 @@ class FreeSpace {
   };
 
   static std::uint16_t ClassOf(Granule granules) noexcept;
+  static int FilledClass(const SizeIndex& sizes, int size_class) noexcept;
+  // The best of `best` and what a class holds for such a request; of length 0: nothing. See BestFit.
+  template <typename Better>
+  Run FitInClass(const SizeIndex& sizes, int size_class, Granule granules, Granule from, std::uint64_t position,
+                 Run best, Better better) const noexcept;
   // Precondition: a fragment ends there.
   Index IndexAt(Granule end) const noexcept { return *by_end_.Find(end); }
 

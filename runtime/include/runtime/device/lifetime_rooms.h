@@ -1,0 +1,106 @@
+// LifetimeRooms: blocks that are live when most memory is, apart from those that are not.
+//
+// When most is live, the largest requests are stitched from nearly all pages that are left. Where the sizes of a
+// program differ from iteration to iteration, best fit lays what is live then now here, now there, other pages are
+// left, and the views have to exchange them in every iteration. So blocks that will still be live then go to the lowest
+// room that holds them, and all others to the end of theirs: what is left is the same then, and less splintered.
+//
+// It takes knowing which blocks these are, so it is done only where mapping takes time, where what became of the blocks
+// is what had been guessed for them (LifetimePredictor), and where it is then seen to help. States: off; watching,
+// which is all but for where blocks lie; and sorting.
+//
+// Placement by predicted lifetime: Maas et al. 2020, Learning-based memory allocation for C++ server workloads; told
+// from call sites there, from the program's path here.
+//
+// Used under the device's lock. Only Spent may allocate, when it begins to watch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/base/flat_map.h"
+#include "runtime/base/granule.h"
+#include "runtime/device/cost_window.h"
+#include "runtime/device/lifetime_predictor.h"
+
+namespace stalloc::runtime {
+
+class LifetimeRooms {
+ public:
+  // Blocks from half a page on. Smaller ones are packed side by side, where best fit is as good.
+  static constexpr Granule kLeast = kPageGranules / 2;
+  // Mapping is worth nothing better below this share of the time.
+  static constexpr double kWorth = 0.005;
+
+  // Where a request is to lie.
+  enum class Room : std::uint8_t {
+    kAny,     // nothing is known of it, or nothing is sorted
+    kLowest,  // at the front of the lowest one
+    kEnd,     // at the end of the smallest one
+  };
+
+  struct Guess {
+    LifetimePredictor::Path path = 0;  // 0: nobody watches
+    bool lasts = false;
+    Room room = Room::kAny;
+  };
+
+  bool watching() const noexcept { return state_ != State::kOff; }
+  bool sorting() const noexcept { return state_ == State::kSorting; }
+
+  // While watching: a request comes, and so much will be used with it.
+  Guess Ask(Granule granules, std::uint64_t used_bytes) noexcept;
+  // It has been served at `key`, by which its block will be known.
+  void Note(std::uint64_t key, const Guess& guess) noexcept;
+  // The block has ended.
+  void End(std::uint64_t key, Granule granules) noexcept;
+
+  // See CostWindow.
+  void Spent(std::uint64_t cost_ns, const CostWindow::Moment& moment) noexcept;
+
+ private:
+  // A step hands out at least twice what is live at its peak (the recorded training runs), so that this is one
+  // iteration of most programs, two of others.
+  static constexpr double kTurnovers = 4.0;
+
+  enum class State : std::uint8_t { kOff, kWatching, kSorting };
+
+  struct Block {
+    LifetimePredictor::Path path = 0;
+    std::uint32_t peaks = 0;  // there had been so many when it began
+    bool guessed_to_last = false;
+  };
+
+  void Watch();
+  void Sort() noexcept;
+  void GiveUp() noexcept;
+  void Judge(double share);
+  double TakeAccuracy() noexcept;
+
+  State state_ = State::kOff;
+  CostWindow window_{kTurnovers};
+
+  // While watching.
+  struct Watched {
+    LifetimePredictor predictor;
+    FlatMap<Block> blocks{kMostBlocks};
+  };
+  static constexpr std::size_t kMostBlocks = std::size_t{1} << 13;  // what is beyond is not watched
+  std::unique_ptr<Watched> watched_;                                // null: not watching
+  std::uint32_t peaks_ = 1;                                         // moments at which most was live
+  std::uint64_t peak_used_bytes_ = 0;                               // in the last window and since
+  std::uint64_t window_used_bytes_ = 0;                             // the most since the window began
+  std::uint64_t ended_granules_ = 0;                                // blocks that ended in this window
+  std::uint64_t right_granules_ = 0;                                // of them, what had been guessed right
+
+  double share_before_ = 0.0;  // of those before sorting, on average
+  double shares_ = 0.0;        // sum over `windows_`
+  unsigned windows_ = 0;       // that count, in this state
+  unsigned watched_windows_ = 0;
+  bool helps_ = false;  // sorting has been seen to
+  unsigned pause_ = 0;  // off for so many windows
+  unsigned next_pause_ = 16;
+  static constexpr unsigned kLongestPause = 1u << 20;
+};
+
+}  // namespace stalloc::runtime
