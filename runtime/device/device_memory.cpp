@@ -104,7 +104,7 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
   const PlanFollower::Proposal& proposal = asked.proposal;
   if (proposal.place == nullptr && proposal.rooms.empty()) {
     if (lifetime_rooms_.watching()) [[unlikely]]
-      asked.guess = lifetime_rooms_.Ask(granules, counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes);
+      asked.guess = lifetime_rooms_.Ask(granules);
     if (const std::optional<Run> run = FindExisting(asked)) {
       space_->Claim(*run);
       return Publish(asked, AddressOf(*run), kNoView, false);
@@ -229,7 +229,7 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
     plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (asked.guess.path != 0) [[unlikely]]
-    lifetime_rooms_.Note(Key(address), asked.guess);
+    lifetime_rooms_.Note(Key(address), asked.guess, asked.granules, view != kNoView);
   if (seen_.on()) Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }

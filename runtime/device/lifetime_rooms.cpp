@@ -9,8 +9,9 @@ namespace stalloc::runtime {
 
 namespace {
 
-// Most is live while this share of the most that was used is.
-constexpr double kPeak = 0.98;
+// Memory is tight for every request of this part of the largest for which there is no one room, whether or not there is
+// one for it this time.
+constexpr double kTight = 0.75;
 
 // So many windows say what mapping costs, before blocks are sorted and when they are: in one it may cost a third of
 // what it does in the next. A program that only settles has a window without any by then.
@@ -29,10 +30,8 @@ constexpr double kHelped = 0.75;
 
 }  // namespace
 
-LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules, std::uint64_t used_bytes) noexcept {
-  window_used_bytes_ = std::max(window_used_bytes_, used_bytes);
-  peak_used_bytes_ = std::max(peak_used_bytes_, used_bytes);
-  if (static_cast<double>(used_bytes) >= kPeak * static_cast<double>(peak_used_bytes_)) ++peaks_;
+LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules) noexcept {
+  if (largest_ != 0 && granules >= kTight * largest_) ++tight_;
   Guess guess{.path = watched_->predictor.Follow(granules)};
   if (granules < kLeast) return {};
   guess.lasts = watched_->predictor.Lasts(guess.path).value_or(false);
@@ -40,16 +39,22 @@ LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules, std::uint64_t used_byt
   return guess;
 }
 
-void LifetimeRooms::Note(std::uint64_t key, const Guess& guess) noexcept {
-  if (!watching() || watched_->blocks.size() + 1 >= kMostBlocks) return;
-  watched_->blocks.Insert(key, {.path = guess.path, .peaks = peaks_, .guessed_to_last = guess.lasts});
+void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view) noexcept {
+  if (!watching()) return;
+  if (in_view) {
+    if (granules > largest_) ++tight_;
+    window_largest_ = std::max(window_largest_, granules);
+    largest_ = std::max(largest_, granules);
+  }
+  if (watched_->blocks.size() + 1 >= kMostBlocks) return;
+  watched_->blocks.Insert(key, {.path = guess.path, .tight = tight_, .guessed_to_last = guess.lasts});
 }
 
 void LifetimeRooms::End(std::uint64_t key, Granule granules) noexcept {
   watched_->predictor.NoteFree();
   Block block;
   if (!watched_->blocks.Extract(key, &block)) return;
-  const bool lasted = block.peaks != peaks_;
+  const bool lasted = block.tight != tight_;
   watched_->predictor.Learn(block.path, block.guessed_to_last, lasted);
   ended_granules_ += granules;
   if (lasted == block.guessed_to_last) right_granules_ += granules;
@@ -64,7 +69,7 @@ void LifetimeRooms::Spent(std::uint64_t cost_ns, const CostWindow::Moment& momen
   } catch (const std::exception&) {  // no host memory to watch with
     GiveUp();
   }
-  peak_used_bytes_ = std::exchange(window_used_bytes_, 0);
+  if (window_largest_ != 0) largest_ = std::exchange(window_largest_, 0);
 }
 
 // In a window that has ended.
@@ -106,7 +111,7 @@ void LifetimeRooms::Watch() {
   watched_windows_ = 0;
   windows_ = 0;
   shares_ = 0.0;
-  peak_used_bytes_ = window_used_bytes_ = 0;
+  largest_ = window_largest_ = 0;
 }
 
 void LifetimeRooms::Sort() noexcept {

@@ -13,46 +13,42 @@
 namespace stalloc::runtime {
 namespace {
 
-constexpr std::uint64_t kPeakBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kBytes = std::uint64_t{256} << 20;
 
-// A program that keeps one block of 256 MiB over its peak in each iteration and three that end at once, in 20 ms.
+// A program that keeps one of four blocks until a larger one is there, for which there is no one room; 20 ms an
+// iteration.
 class LifetimeRoomsTest : public ::testing::Test {
  protected:
   // So many iterations, in which mapping takes `share` of the time. `erratic`: which of the blocks is kept is random.
   void Go(int iterations, double share, bool erratic = false) {
     for (int i = 0; i < iterations; ++i) {
       const unsigned kept = erratic ? random_() % 4 : 1;
-      std::optional<std::uint64_t> over_peak;
-      std::uint64_t used = kPeakBytes / 4;
+      std::uint64_t stays = 0;
       for (unsigned k = 0; k < 4; ++k) {
-        used += kPeakBytes / 4;
-        const std::uint64_t block = Begin(kPeakBytes / 4, used);
+        const std::uint64_t block = Begin(kBytes);
         if (k == kept) {
-          over_peak = block;
-          continue;
+          stays = block;
+        } else {
+          End(block);
         }
-        End(block);
-        used -= kPeakBytes / 4;
       }
-      const std::uint64_t last = Begin(kPeakBytes / 2, kPeakBytes);
-      End(last);
-      End(*over_peak);
+      End(Begin(2 * kBytes));
+      End(stays);
       moment_.now_ns += 20'000'000;
-      moment_.allocated_bytes += 2 * kPeakBytes;
+      moment_.allocated_bytes += 8 * kBytes;
       rooms_.Spent(static_cast<std::uint64_t>(share * 20e6), moment_);
     }
   }
 
-  std::uint64_t Begin(std::uint64_t bytes, std::uint64_t used_bytes) {
+  std::uint64_t Begin(std::uint64_t bytes) {
     const std::uint64_t key = ++keys_;
     if (!rooms_.watching()) return key;
-    const LifetimeRooms::Guess guess = rooms_.Ask(GranulesOf(bytes), used_bytes);
-    last_ = guess;
-    rooms_.Note(key, guess);
+    last_ = rooms_.Ask(GranulesOf(bytes));
+    if (last_.path != 0) rooms_.Note(key, last_, GranulesOf(bytes), bytes > kBytes);
     return key;
   }
   void End(std::uint64_t key) {
-    if (rooms_.watching()) rooms_.End(key, GranulesOf(kPeakBytes / 4));
+    if (rooms_.watching()) rooms_.End(key, GranulesOf(kBytes));
   }
   bool EverSorts(int iterations, double share, bool erratic = false) {
     bool sorted = false;
@@ -65,7 +61,7 @@ class LifetimeRoomsTest : public ::testing::Test {
 
   LifetimeRooms rooms_;
   LifetimeRooms::Guess last_;
-  CostWindow::Moment moment_{.peak_live_bytes = kPeakBytes};
+  CostWindow::Moment moment_{.peak_live_bytes = 4 * kBytes};
   std::uint64_t keys_ = 0;
   std::minstd_rand random_{3};
 };
@@ -77,13 +73,13 @@ TEST_F(LifetimeRoomsTest, WhereMappingTakesNoTimeNobodyWatches) {
 
 TEST_F(LifetimeRoomsTest, WhereItTakesTimeBlocksAreSortedWhenTheyAreKnown) {
   EXPECT_TRUE(EverSorts(40, 0.02));
-  Begin(kPeakBytes / 2, kPeakBytes);
+  Begin(2 * kBytes);
   EXPECT_EQ(last_.room, LifetimeRooms::Room::kEnd);
 }
 
 TEST_F(LifetimeRoomsTest, SmallBlocksAreNot) {
   ASSERT_TRUE(EverSorts(40, 0.02));
-  Begin(kPageBytes / 4, kPeakBytes / 2);
+  Begin(kPageBytes / 4);
   EXPECT_EQ(last_.room, LifetimeRooms::Room::kAny);
 }
 

@@ -1,4 +1,4 @@
-// LifetimePredictor: will a block still be live when most memory is?
+// LifetimePredictor: will a block still be live when memory is tight?
 //
 // A training program does in each iteration what it did in the one before, so that what came just before a request says
 // which one it is, even where sizes differ from iteration to iteration: the sizes of the requests before, to a power of

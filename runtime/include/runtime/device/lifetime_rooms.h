@@ -1,9 +1,10 @@
-// LifetimeRooms: blocks that are live when most memory is, apart from those that are not.
+// LifetimeRooms: blocks that are live when memory is tight, apart from those that are not.
 //
-// When most is live, the largest requests are stitched from nearly all pages that are left. Where the sizes of a
-// program differ from iteration to iteration, best fit lays what is live then now here, now there, other pages are
-// left, and the views have to exchange them in every iteration. So blocks that will still be live then go to the lowest
-// room that holds them, and all others to the end of theirs: what is left is the same then, and less splintered.
+// Memory is tight when the largest requests come that find no one room: they are stitched, mostly from nearly all pages
+// that are left. Where the sizes of a program differ from iteration to iteration, best fit lays what is live then now
+// here, now there, other pages are left, and the views have to exchange them in every iteration. So blocks that will
+// still be live then go to the lowest room that holds them, and all others to the end of theirs: what is left is the
+// same then, and less splintered.
 //
 // It takes knowing which blocks these are, so it is done only where mapping takes time, where what became of the blocks
 // is what had been guessed for them (LifetimePredictor), and where it is then seen to help. States: off; watching,
@@ -48,10 +49,10 @@ class LifetimeRooms {
   bool watching() const noexcept { return state_ != State::kOff; }
   bool sorting() const noexcept { return state_ == State::kSorting; }
 
-  // While watching: a request comes, and so much will be used with it.
-  Guess Ask(Granule granules, std::uint64_t used_bytes) noexcept;
-  // It has been served at `key`, by which its block will be known.
-  void Note(std::uint64_t key, const Guess& guess) noexcept;
+  // While watching: a request comes.
+  Guess Ask(Granule granules) noexcept;
+  // It has been served at `key`, by which its block will be known; `in_view`: there was no one room for it.
+  void Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view) noexcept;
   // The block has ended.
   void End(std::uint64_t key, Granule granules) noexcept;
 
@@ -67,7 +68,7 @@ class LifetimeRooms {
 
   struct Block {
     LifetimePredictor::Path path = 0;
-    std::uint32_t peaks = 0;  // there had been so many when it began
+    std::uint32_t tight = 0;  // so often memory had been when it began
     bool guessed_to_last = false;
   };
 
@@ -87,11 +88,11 @@ class LifetimeRooms {
   };
   static constexpr std::size_t kMostBlocks = std::size_t{1} << 13;  // what is beyond is not watched
   std::unique_ptr<Watched> watched_;                                // null: not watching
-  std::uint32_t peaks_ = 1;                                         // moments at which most was live
-  std::uint64_t peak_used_bytes_ = 0;                               // in the last window and since
-  std::uint64_t window_used_bytes_ = 0;                             // the most since the window began
-  std::uint64_t ended_granules_ = 0;                                // blocks that ended in this window
-  std::uint64_t right_granules_ = 0;                                // of them, what had been guessed right
+  std::uint32_t tight_ = 1;                                         // requests for which memory was tight
+  Granule largest_ = 0;               // for which there was no one room, in the last window and since
+  Granule window_largest_ = 0;        // likewise, since the window began
+  std::uint64_t ended_granules_ = 0;  // blocks that ended in this window
+  std::uint64_t right_granules_ = 0;  // of them, what had been guessed right
 
   double share_before_ = 0.0;  // of those before sorting, on average
   double shares_ = 0.0;        // sum over `windows_`
