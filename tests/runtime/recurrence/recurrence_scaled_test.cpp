@@ -1,5 +1,5 @@
 // Iterations whose sizes scale: the pattern has room for the largest of each request, and for hardly more than one
-// iteration needs, whatever the program.
+// iteration needs, whatever the program. And those that vary too much to be planned.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -147,6 +147,26 @@ TEST(ScaledPattern, IsBoundedByWhatOneIterationNeeds) {
     RC_CLASSIFY(seen.pattern.has_value(), "planned");
     RC_ASSERT(seen.pattern.has_value() == (over <= 1.01 && seen.more <= 0.1));
   }));
+}
+
+TEST(VariesWidely, ByHowManyRequestsDoAndByHowMuchTheyAre) {
+  constexpr std::uint64_t kSize = std::uint64_t{1} << 20;
+  const auto varies = [](std::size_t varying, std::uint64_t bytes, bool scales = false) {
+    Pattern pattern;
+    pattern.requests.resize(200, {.size_bytes = kSize});
+    for (std::size_t i = 0; i < varying; ++i) {
+      pattern.requests[i].size_bytes = bytes;
+      pattern.requests[i].size_varies = true;
+      pattern.requests[i].scales = scales;
+    }
+    return recurrence::VariesWidely(pattern);
+  };
+  EXPECT_FALSE(varies(0, kSize));
+  EXPECT_FALSE(varies(1, kSize));
+  EXPECT_TRUE(varies(6, kSize)) << "a few experts of many";
+  EXPECT_FALSE(varies(6, 4096)) << "small ones are in nobody's way";
+  EXPECT_TRUE(varies(20, 4096)) << "unless there are many";
+  EXPECT_FALSE(varies(200, kSize, true));
 }
 
 }  // namespace
