@@ -57,7 +57,8 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
     const CostWindow::Moment moment{.now_ns = now_ns,
                                     .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
                                     .peak_live_bytes = counters_.peak_live_bytes};
-    if (stitched) lifetime_rooms_.Spent(now_ns - begun_ns, moment);
+    lifetime_rooms_.Spent(stitched ? now_ns - begun_ns : 0, moment);
+    if (lifetime_rooms_.turning()) budget_.Pause();
     if (!budget_.Spent(now_ns - begun_ns + stalled_ns, moment)) return result;
     const double may_hold = budget_.next_growth() * static_cast<double>(counters_.peak_live_bytes);
     more_bytes = std::max(static_cast<std::uint64_t>(may_hold), counters_.reserved_bytes) - counters_.reserved_bytes;
@@ -68,6 +69,7 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   if (free_bytes < more_bytes + device_bytes / kSpareShare) return result;
   std::lock_guard lock(mutex_);
   budget_.Raise();
+  lifetime_rooms_.NoteGrowth();
   return result;
 }
 

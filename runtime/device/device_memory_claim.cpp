@@ -234,18 +234,23 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
 // Contiguous memory that exists and needs nothing from the driver.
 std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
   const Granule granules = asked.granules;
-  const auto find = [&](Granule from) {
-    const auto fit = asked.guess.room == LifetimeRooms::Room::kLowest ? FreeSpace::Fit::kLowest : FreeSpace::Fit::kBest;
+  const auto find = [&](Granule from, FreeSpace::Fit fit) {
     return search_->ContiguousRoom(granules, asked.who.effective, MemorySearch::Waits::kNo, from, fit);
   };
+  LifetimeRooms::Room kind = asked.guess.room;
   const Granule from = plans_->online_from();
-  std::optional<Run> room = find(from);
-  // While the program still makes what it will keep, the room below belongs to that.
-  if (!room && from != 0 && !plans_->settling()) room = find(0);
+  std::optional<Run> room =
+      find(from, kind == LifetimeRooms::Room::kLowest ? FreeSpace::Fit::kLowest : FreeSpace::Fit::kBest);
+  // While the program still makes what it will keep, the room below belongs to that. Blocks are not sorted into it:
+  // its order is the plan's.
+  if (!room && from != 0 && !plans_->settling()) {
+    room = find(0, FreeSpace::Fit::kBest);
+    kind = LifetimeRooms::Room::kAny;
+  }
   if (!room) return std::nullopt;
-  if (asked.guess.room == LifetimeRooms::Room::kEnd) return MemorySearch::EndOf(*room, granules);
+  if (kind == LifetimeRooms::Room::kEnd) return MemorySearch::EndOf(*room, granules);
   const Run front = MemorySearch::FrontOf(*room, granules);
-  if (asked.guess.room == LifetimeRooms::Room::kLowest) return front;
+  if (kind == LifetimeRooms::Room::kLowest) return front;
   const bool large = std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
   return large && granules > kPageGranules ? large_rooms_.Place(*room, front) : front;
 }

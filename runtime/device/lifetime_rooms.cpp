@@ -16,15 +16,23 @@ constexpr double kTight = 0.75;
 // So many windows say what mapping costs, before blocks are sorted and when they are: in one it may cost a third of
 // what it does in the next. A program that only settles has a window without any by then.
 constexpr unsigned kWindows = 3;
-// What is being sorted lies among what was not for that long.
+// What is being sorted lies among what was not for that long, and longer still when sorting has ended.
 constexpr unsigned kTurning = 1;
+constexpr unsigned kTurningBack = 2;
+// A window in which memory was never tight says nothing of the blocks; it is taken together with the next, but for ever
+// with none: a program may have come to its end of tight memory.
+constexpr unsigned kMostMerged = 4;
 // A program whose blocks cannot be told by then is not watched any longer.
 constexpr unsigned kMostWatched = 12;
+// Nor is one that hands out so many times its peak without stitching anything.
+constexpr Granule kQuietTurnovers = 64;
 
 // Guessed right must be such a share of the bytes that end in a window: of a mixture of experts 99.9 % are, of programs
 // whose iterations differ in what they do, and which sorting does not help, 80 to 98 (tests/bench/RESULTS.md).
 constexpr double kAccurate = 0.98;
 constexpr double kNotAccurate = 0.95;
+// In so many windows one after the other it was less: one may hold an evaluation.
+constexpr unsigned kMostInaccurate = 2;
 // Sorting must lower the cost to that.
 constexpr double kHelped = 0.75;
 
@@ -42,15 +50,18 @@ LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules) noexcept {
 void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view) noexcept {
   if (!watching()) return;
   if (in_view) {
-    if (granules > largest_) ++tight_;
     window_largest_ = std::max(window_largest_, granules);
-    largest_ = std::max(largest_, granules);
+    // While sorting, the largest of before is what memory is tight for: sorted well it finds one room, and what is
+    // stitched now may be any small block, or one that never comes again.
+    if (!sorting()) largest_ = std::max(largest_, granules);
   }
   if (watched_->blocks.size() + 1 >= kMostBlocks) return;
   watched_->blocks.Insert(key, {.path = guess.path, .tight = tight_, .guessed_to_last = guess.lasts});
 }
 
 void LifetimeRooms::End(std::uint64_t key, Granule granules) noexcept {
+  quiet_granules_ += granules;
+  if (!sorting() && quiet_granules_ > kQuietTurnovers * peak_granules_) return TurnOff();
   watched_->predictor.NoteFree();
   Block block;
   if (!watched_->blocks.Extract(key, &block)) return;
@@ -61,79 +72,106 @@ void LifetimeRooms::End(std::uint64_t key, Granule granules) noexcept {
 }
 
 void LifetimeRooms::Spent(std::uint64_t cost_ns, const CostWindow::Moment& moment) noexcept {
+  quiet_granules_ = 0;
+  peak_granules_ = moment.peak_live_bytes / kGranuleBytes;
   const std::optional<double> share = window_.Spent(cost_ns, moment);
-  if (window_.rose()) windows_ = 0, shares_ = 0.0;
+  if (window_.rose()) CountAnew();
   if (!share) return;
+  merged_share_ += *share;
+  ++merged_;
+  if (watching() && tight_ == tight_before_ && merged_ < kMostMerged) return;
   try {
-    Judge(*share);
+    Judge(merged_share_ / merged_);
   } catch (const std::exception&) {  // no host memory to watch with
     GiveUp();
   }
-  if (window_largest_ != 0) largest_ = std::exchange(window_largest_, 0);
+  merged_share_ = 0.0;
+  merged_ = 0;
+  tight_before_ = tight_;
+  const Granule largest = std::exchange(window_largest_, 0);
+  if (largest != 0 && !sorting()) largest_ = largest;
 }
 
 // In a window that has ended.
 void LifetimeRooms::Judge(double share) {
-  const double accuracy = TakeAccuracy();
+  const std::optional<double> accuracy = TakeAccuracy();
+  if (turning_back_ > 0) --turning_back_;
   if (pause_ > 0) {
     --pause_;
     return;
   }
-  if (!watching()) {
-    if (share > kWorth) Watch();
-    return;
-  }
-  if (!sorting()) {
-    if (++watched_windows_ > kMostWatched) return GiveUp();
-    if (accuracy < kAccurate || share <= kWorth / 2) {
-      windows_ = 0;
-      shares_ = 0.0;
+  switch (state_) {
+    case State::kOff:
+      if (share > kWorth) Watch();
       return;
-    }
-    shares_ += share;
-    if (++windows_ >= kWindows && shares_ > windows_ * kWorth) Sort();
-    return;
+    case State::kWatching:
+      return JudgeWatched(share, accuracy);
+    case State::kSorting:
+      return JudgeSorted(share, accuracy);
   }
-  if (accuracy < kNotAccurate) return GiveUp();
+}
+
+void LifetimeRooms::JudgeWatched(double share, std::optional<double> accuracy) noexcept {
+  if (++watched_windows_ > kMostWatched) return GiveUp();
+  if (!accuracy || *accuracy < kAccurate || share <= kWorth / 2) return CountAnew();
+  shares_ += share;
+  if (++windows_ >= kWindows && shares_ > windows_ * kWorth) Sort();
+}
+
+void LifetimeRooms::JudgeSorted(double share, std::optional<double> accuracy) noexcept {
+  inaccurate_ = accuracy && *accuracy < kNotAccurate ? inaccurate_ + 1 : 0;
+  if (inaccurate_ >= kMostInaccurate) return GiveUp();
   if (++windows_ <= kTurning) return;
   shares_ += share;
   if (windows_ < kTurning + kWindows) return;
-  const double now = shares_ / kWindows;
-  if (now > (helps_ ? 1.0 : kHelped) * share_before_) return GiveUp();
+  if (shares_ / kWindows > (helps_ ? 1.0 : kHelped) * share_before_) return GiveUp();
   helps_ = true;
+  next_pause_ = kFirstPause;
   windows_ = kTurning;
   shares_ = 0.0;
+}
+
+void LifetimeRooms::CountAnew() noexcept {
+  windows_ = 0;
+  shares_ = merged_share_ = 0.0;
+  merged_ = 0;
+  ended_granules_ = right_granules_ = 0;
 }
 
 void LifetimeRooms::Watch() {
   watched_ = std::make_unique<Watched>();
   state_ = State::kWatching;
   watched_windows_ = 0;
-  windows_ = 0;
-  shares_ = 0.0;
   largest_ = window_largest_ = 0;
+  CountAnew();
 }
 
 void LifetimeRooms::Sort() noexcept {
   state_ = State::kSorting;
   share_before_ = shares_ / windows_;
   helps_ = false;
-  windows_ = 0;
-  shares_ = 0.0;
+  inaccurate_ = 0;
+  CountAnew();
+}
+
+void LifetimeRooms::TurnOff() noexcept {
+  state_ = State::kOff;
+  watched_.reset();
 }
 
 // Tried again after twice as long: programs change.
 void LifetimeRooms::GiveUp() noexcept {
-  state_ = State::kOff;
-  watched_.reset();
+  if (sorting()) turning_back_ = kTurningBack;
+  TurnOff();
   pause_ = next_pause_;
   next_pause_ = std::min(2 * next_pause_, kLongestPause);
 }
 
-double LifetimeRooms::TakeAccuracy() noexcept {
+std::optional<double> LifetimeRooms::TakeAccuracy() noexcept {
   const auto ended = static_cast<double>(std::exchange(ended_granules_, 0));
   const auto right = static_cast<double>(std::exchange(right_granules_, 0));
-  return ended == 0.0 ? 0.0 : right / ended;
+  if (ended == 0.0) return std::nullopt;
+  return right / ended;
 }
 
 }  // namespace stalloc::runtime

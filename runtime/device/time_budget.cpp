@@ -54,13 +54,17 @@ void TimeBudget::Raise() noexcept {
   growth_ = next_growth();
 }
 
+void TimeBudget::Pause() noexcept {
+  exceeded_ = 0;
+  window_.Restart();
+}
+
 void TimeBudget::MemoryIsShort() noexcept {
   if (!automatic_) return;
   growth_ = 1.0;
-  exceeded_ = 0;
   raises_ = 0;
   in_vain_ = false;
-  window_.Restart();
+  Pause();
 }
 
 }  // namespace stalloc::runtime

@@ -50,6 +50,20 @@ TEST_F(LifetimePredictorTest, BlocksOfOneSizeByWhatCameBefore) {
   EXPECT_EQ(Go(iteration), 0u);
 }
 
+TEST_F(LifetimePredictorTest, BlocksOfOneSizeByWhatEndedBefore) {
+  const auto iterate = [&] {
+    unsigned wrong = 0;
+    for (const bool lasts : {false, true}) {
+      if (lasts) predictor_.NoteFree();
+      wrong += Go({{8 * kPage, lasts}});
+    }
+    return wrong;
+  };
+  // One after the other until there are too many to be told by their number.
+  for (int i = 0; i < 8; ++i) iterate();
+  EXPECT_EQ(iterate(), 0u);
+}
+
 TEST_F(LifetimePredictorTest, SizesMayDifferALittle) {
   const auto iteration = [](Granule more) {
     return std::vector<Request>{

@@ -1,7 +1,9 @@
-// MemorySearch: where in its room a block lies.
+// MemorySearch: which room, of which stream, and where in its room a block lies.
 #include "runtime/device/memory_search.h"
 
 #include <gtest/gtest.h>
+
+#include "device_memory_fixture.h"
 
 namespace stalloc::runtime {
 namespace {
@@ -22,6 +24,44 @@ TEST(MemorySearchTest, BlocksOfWholePagesOnAPageWhereThereIsRoomForIt) {
   const runtime::Run tight{10, 32 * kPage + 12};
   EXPECT_EQ(MemorySearch::FrontOf(tight, granules), (runtime::Run{10, 32 * kPage + 10}));
   EXPECT_EQ(MemorySearch::EndOf(tight, granules), (runtime::Run{12, 32 * kPage + 12}));
+}
+
+// Free: 300 granules at 100 behind one stream, 50 at 1000 that all streams may use, 200 at 2000 behind another stream.
+class MemorySearchAcrossStreams : public ::testing::Test {
+ protected:
+  MemorySearchAcrossStreams() : space_(kPage) {
+    space_.Claim({0, kPage});
+    space_.Release({100, 400}, streams_.Advance(one_));
+    space_.Release({1000, 1050}, {kNoStream, 0});
+    space_.Release({2000, 2200}, streams_.Advance(other_));
+  }
+
+  std::optional<runtime::Run> Room(Granule granules, StreamIndex stream, FreeSpace::Fit fit) const {
+    return search_.ContiguousRoom(granules, stream, MemorySearch::Waits::kNo, 0, fit);
+  }
+
+  static constexpr auto kBest = FreeSpace::Fit::kBest;
+  static constexpr auto kLowest = FreeSpace::Fit::kLowest;
+
+  FreeSpace space_;
+  ViewTable views_{kPageBytes};
+  StreamTable streams_;
+  StreamIndex one_ = streams_.IndexOf(Stream(1), nullptr);
+  StreamIndex other_ = streams_.IndexOf(Stream(2), nullptr);
+  MemorySearch search_{space_, views_, streams_};
+};
+
+TEST_F(MemorySearchAcrossStreams, TheSmallestOrTheLowestThatMayBeUsed) {
+  EXPECT_EQ(Room(20, one_, kBest), (runtime::Run{1000, 1050}));
+  EXPECT_EQ(Room(20, one_, kLowest), (runtime::Run{100, 400}));
+  EXPECT_EQ(Room(20, other_, kLowest), (runtime::Run{1000, 1050}));
+  EXPECT_EQ(Room(60, other_, kLowest), (runtime::Run{2000, 2200}));
+}
+
+TEST_F(MemorySearchAcrossStreams, TheLowestOfAnyStreamThisOneIsOrderedBehind) {
+  streams_.Order(other_, streams_.Here(one_));
+  EXPECT_EQ(Room(60, other_, kBest), (runtime::Run{2000, 2200}));
+  EXPECT_EQ(Room(60, other_, kLowest), (runtime::Run{100, 400}));
 }
 
 }  // namespace

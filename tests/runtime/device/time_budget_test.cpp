@@ -103,6 +103,17 @@ TEST(TimeBudget, ShortMemoryTakesItBack) {
   EXPECT_TRUE(program.Work(1000, 0.5)) << "and given again";
 }
 
+TEST(TimeBudget, WhatIsSpentDuringAPauseDoesNotCount) {
+  Program program;
+  bool exceeded = false;
+  for (int i = 0; i < 1000; ++i) {
+    exceeded |= program.Work(40, 0.5);
+    program.budget.Pause();
+  }
+  EXPECT_FALSE(exceeded);
+  EXPECT_TRUE(program.Work(1000, 0.5)) << "and afterwards";
+}
+
 TEST(TimeBudget, WhatTheUserHasChosenStays) {
   Program program{.budget = TimeBudget(1.25)};
   EXPECT_FALSE(program.Work(5000, 1.0));

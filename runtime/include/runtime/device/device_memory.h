@@ -44,7 +44,8 @@ namespace stalloc::runtime {
 // How far memory may grow, and how.
 struct MemoryPolicy {
   // The pool may grow contiguously up to this multiple of the peak of live bytes before a request is stitched from free
-  // pages instead: growth maps less, stitching holds less. nullopt: by what that costs (TimeBudget).
+  // pages instead: growth maps less, stitching holds less. nullopt: by what that costs (TimeBudget), and only
+  // then are blocks sorted where that lowers it (LifetimeRooms): with a number nobody asks the clock.
   std::optional<double> growth = 1.0;
   std::uint64_t limit_bytes = ~std::uint64_t{0};  // physical memory held
   // Pages mapped for views, most of which nothing lives in: beyond it those used least recently are unmapped as soon as

@@ -8,16 +8,17 @@
 //
 // It takes knowing which blocks these are, so it is done only where mapping takes time, where what became of the blocks
 // is what had been guessed for them (LifetimePredictor), and where it is then seen to help. States: off; watching,
-// which is all but for where blocks lie; and sorting.
+// which is all but for where blocks lie; and sorting, on trial until it has helped once.
 //
 // Placement by predicted lifetime: Maas et al. 2020, Learning-based memory allocation for C++ server workloads; told
 // from call sites there, from the program's path here.
 //
-// Used under the device's lock. Only Spent may allocate, when it begins to watch.
+// Used under the device's lock. Only Spent may allocate host memory, when it begins to watch.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "runtime/base/flat_map.h"
 #include "runtime/base/granule.h"
@@ -41,7 +42,7 @@ class LifetimeRooms {
   };
 
   struct Guess {
-    LifetimePredictor::Path path = 0;  // 0: nobody watches
+    LifetimePredictor::Path path = 0;  // 0: nobody watches it
     bool lasts = false;
     Room room = Room::kAny;
   };
@@ -56,8 +57,15 @@ class LifetimeRooms {
   // The block has ended.
   void End(std::uint64_t key, Granule granules) noexcept;
 
-  // See CostWindow.
+  // See CostWindow. `cost_ns`: of stitching alone.
   void Spent(std::uint64_t cost_ns, const CostWindow::Moment& moment) noexcept;
+
+  // Blocks are on their way to other rooms, which is why mapping costs what it does just now: when sorting is tried,
+  // and when it has ended.
+  bool turning() const noexcept { return (sorting() && !helps_) || turning_back_ > 0; }
+
+  // More is held from now on, so that what mapping cost before cannot be compared with what it will.
+  void NoteGrowth() noexcept { CountAnew(); }
 
  private:
   // A step hands out at least twice what is live at its peak (the recorded training runs), so that this is one
@@ -74,9 +82,13 @@ class LifetimeRooms {
 
   void Watch();
   void Sort() noexcept;
+  void TurnOff() noexcept;
   void GiveUp() noexcept;
   void Judge(double share);
-  double TakeAccuracy() noexcept;
+  void JudgeWatched(double share, std::optional<double> accuracy) noexcept;
+  void JudgeSorted(double share, std::optional<double> accuracy) noexcept;
+  void CountAnew() noexcept;
+  std::optional<double> TakeAccuracy() noexcept;  // nullopt: no watched block has ended
 
   State state_ = State::kOff;
   CostWindow window_{kTurnovers};
@@ -89,19 +101,27 @@ class LifetimeRooms {
   static constexpr std::size_t kMostBlocks = std::size_t{1} << 13;  // what is beyond is not watched
   std::unique_ptr<Watched> watched_;                                // null: not watching
   std::uint32_t tight_ = 1;                                         // requests for which memory was tight
+  std::uint32_t tight_before_ = 0;                                  // when a window was judged last
   Granule largest_ = 0;               // for which there was no one room, in the last window and since
   Granule window_largest_ = 0;        // likewise, since the window began
+  Granule quiet_granules_ = 0;        // that ended since something was stitched
+  Granule peak_granules_ = 0;         // live at most, when something was
   std::uint64_t ended_granules_ = 0;  // blocks that ended in this window
   std::uint64_t right_granules_ = 0;  // of them, what had been guessed right
 
+  double merged_share_ = 0.0;  // sum over `merged_`
+  unsigned merged_ = 0;        // windows that are not judged yet
   double share_before_ = 0.0;  // of those before sorting, on average
   double shares_ = 0.0;        // sum over `windows_`
   unsigned windows_ = 0;       // that count, in this state
   unsigned watched_windows_ = 0;
-  bool helps_ = false;  // sorting has been seen to
-  unsigned pause_ = 0;  // off for so many windows
-  unsigned next_pause_ = 16;
+  unsigned inaccurate_ = 0;  // windows one after the other, while sorting
+  bool helps_ = false;       // sorting has been seen to
+  unsigned turning_back_ = 0;
+  static constexpr unsigned kFirstPause = 16;
   static constexpr unsigned kLongestPause = 1u << 20;
+  unsigned pause_ = 0;  // off for so many windows
+  unsigned next_pause_ = kFirstPause;
 };
 
 }  // namespace stalloc::runtime

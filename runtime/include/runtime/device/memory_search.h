@@ -36,8 +36,8 @@ class MemorySearch {
   MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
       : space_(space), views_(views), streams_(streams) {}
 
-  // The smallest or the lowest room of existing memory, contiguous in the base range, that holds `granules`; not below
-  // granule `from`.
+  // The room of existing memory, contiguous in the base range, that holds `granules` and is the smallest or the lowest,
+  // by `fit`; not below granule `from`. Of rooms that several streams have left side by side always the smallest.
   std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0,
                                     FreeSpace::Fit fit = FreeSpace::Fit::kBest) const;
 

@@ -42,6 +42,9 @@ class TimeBudget {
   double next_growth() const noexcept;
   void Raise() noexcept;
 
+  // What is spent just now is not what the least memory costs: windows begin anew.
+  void Pause() noexcept;
+
   // Somebody was refused memory: as little as can be is held again.
   void MemoryIsShort() noexcept;
 
