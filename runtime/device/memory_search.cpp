@@ -72,6 +72,26 @@ Parts TwoOf(const std::vector<Part>& ends, const std::vector<Part>& starts, Gran
   return two;
 }
 
+// Pages of the views of about so many pages that nothing lives in, but for one view.
+class OfOtherViews {
+ public:
+  OfOtherViews(const ViewTable& views, PageNumber count, ViewIndex one, std::size_t page_limit) : have_(page_limit) {
+    views.VisitSizes(count, count / kLengthenedPart, [&](ViewIndex index, const ViewTable::View& view) {
+      if (index == one || view.changing || view.live_blocks != 0) return;
+      pages_ += view.pages.size();
+      for (const PageNumber page : view.pages) have_[page] = true;
+    });
+  }
+
+  bool Have(PageNumber page) const { return have_[page]; }
+  // With those that several have as often.
+  std::size_t pages() const { return pages_; }
+
+ private:
+  std::vector<bool> have_;
+  std::size_t pages_ = 0;
+};
+
 }  // namespace
 
 bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
@@ -266,9 +286,13 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
   const ViewTable::View& view = views_[best];
   std::vector<PageNumber> mine(view.pages);
   std::sort(mine.begin(), mine.end());
+  // Pages of no other view first: one that loses a page has to exchange it when it is wanted next.
+  const OfOtherViews others(views_, count, best, space_.size() / kPageGranules);
   std::vector<PageNumber> absent;
-  std::vector<PageNumber> free = FreePages(stream, waits, count + static_cast<PageNumber>(mine.size()), from, &absent);
+  const std::size_t enough = count + mine.size() + others.pages();
+  std::vector<PageNumber> free = FreePages(stream, waits, static_cast<PageNumber>(enough), from, &absent);
   std::erase_if(free, [&](PageNumber page) { return std::binary_search(mine.begin(), mine.end(), page); });
+  std::stable_partition(free.begin(), free.end(), [&](PageNumber page) { return !others.Have(page); });
   Found found;
   found.kind = Found::Kind::kExchange;
   found.view = best;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
 #include "device_memory_fixture.h"
 
 namespace stalloc::runtime {
@@ -62,6 +65,41 @@ TEST_F(MemorySearchAcrossStreams, TheLowestOfAnyStreamThisOneIsOrderedBehind) {
   streams_.Order(other_, streams_.Here(one_));
   EXPECT_EQ(Room(60, other_, kBest), (runtime::Run{2000, 2200}));
   EXPECT_EQ(Room(60, other_, kLowest), (runtime::Run{100, 400}));
+}
+
+// Two idle views of eight pages each: the first lacks one, the second three.
+TEST(MemorySearchTest, ExchangesForAPageThatNoOtherViewHas) {
+  constexpr PageNumber kPages = 64;
+  constexpr PageNumber kOfNone = 40;
+  FreeSpace space(kPages * kPage);
+  ViewTable views(kPages * kPageBytes);
+  StreamTable streams;
+  const MemorySearch search(space, views, streams);
+  space.Release({0, kPages * kPage}, {kNoStream, 0});
+  const auto add = [&](PageNumber first) {
+    std::vector<PageNumber> pages(8);
+    std::iota(pages.begin(), pages.end(), first);
+    return views.Add(*views.TakeAddresses(8), pages, 0);
+  };
+  const ViewIndex lacks_one = add(0);
+  add(8);
+  const auto claim = [&](PageNumber first, PageNumber last) { space.Claim({first * kPage, last * kPage}); };
+  claim(0, 1);
+  claim(9, 12);
+  claim(16, kOfNone);
+  claim(kOfNone + 1, kPages);
+
+  const Found found = search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0);
+  ASSERT_EQ(found.kind, Found::Kind::kExchange);
+  EXPECT_EQ(found.view, lacks_one);
+  EXPECT_EQ(found.exchanged, std::vector<std::uint32_t>{0});
+  EXPECT_EQ(found.pages[0], kOfNone);
+
+  // Where there is no such page, the other view's has to do.
+  claim(kOfNone, kOfNone + 1);
+  const Found taken = search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0);
+  ASSERT_EQ(taken.kind, Found::Kind::kExchange);
+  EXPECT_EQ(taken.pages[0], 8u);
 }
 
 }  // namespace

@@ -61,8 +61,9 @@ class MemorySearch {
 
   // A kept view most of whose pages are free, the others to be exchanged for free ones: for requests that differ a
   // little from iteration to iteration, a few mappings instead of all. One that is shorter by a few pages is
-  // lengthened. Only views whose last block's work is known to have executed, for their addresses are unmapped. At most
-  // `max_new_pages` of the pages do not exist yet, at or behind granule `from`.
+  // lengthened. Only views whose last block's work is known to have executed, for their addresses are unmapped. Pages
+  // that no other idle view of about the size has come first. At most `max_new_pages` of the pages do not exist yet, at
+  // or behind granule `from`.
   Found Exchange(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
 
   // Contiguous room with the fewest new pages, next to free memory where that helps; not below granule `from`.
