@@ -100,11 +100,11 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
     who = ResolveInRoomOfEnded(order, &lock, context);
     if (who.stream == kNoStream) return {.result = CUDA_ERROR_NOT_SUPPORTED};
   }
-  Asked asked{{size_bytes, granules, call_site}, who, owner, plans_->Ask(asked)};
+  Asked asked({size_bytes, granules, call_site}, who, owner, *plans_);
   const PlanFollower::Proposal& proposal = asked.proposal;
   if (proposal.place == nullptr && proposal.rooms.empty()) {
     if (lifetime_rooms_.watching()) [[unlikely]]
-      asked.guess = lifetime_rooms_.Ask(granules);
+      return AllocateWatched(asked, std::move(lock), context);
     if (const std::optional<Run> run = FindExisting(asked)) {
       space_->Claim(*run);
       return Publish(asked, AddressOf(*run), kNoView, false);
@@ -112,6 +112,18 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
   } else if (proposal.place != nullptr && proposal.place->kind == BlockPlace::Kind::kRun) {
     const Run run{proposal.place->begin, proposal.place->begin + granules};
     if (TakeWhole(run, who.effective)) return Publish(asked, AddressOf(run), kNoView, true);
+  }
+  return AllocateByClaim(asked, std::move(lock), context);
+}
+
+// With a guess of whether the block will last. Apart, for the usual case has no use for it.
+DeviceMemory::Allocation DeviceMemory::AllocateWatched(Asked asked, std::unique_lock<ShortLock> lock,
+                                                       ContextOnDemand* context) {
+  const LifetimeRooms::Guess guess = lifetime_rooms_.Ask(asked.granules);
+  asked.guess = &guess;
+  if (const std::optional<Run> run = FindExisting(asked)) {
+    space_->Claim(*run);
+    return Publish(asked, AddressOf(*run), kNoView, false);
   }
   return AllocateByClaim(asked, std::move(lock), context);
 }
@@ -228,8 +240,8 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   if (proposal.scaled >= 0 && !planned) [[unlikely]]
     plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
-  if (asked.guess.path != 0) [[unlikely]]
-    lifetime_rooms_.Note(Key(address), asked.guess, asked.granules, view != kNoView);
+  if (asked.guess != nullptr) [[unlikely]]
+    lifetime_rooms_.Note(Key(address), *asked.guess, asked.granules, view != kNoView);
   if (seen_.on()) Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }

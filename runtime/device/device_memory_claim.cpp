@@ -231,26 +231,30 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
   return true;
 }
 
+// Where blocks are sorted by whether they last.
+std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
+  const bool lowest = asked.guess->room == LifetimeRooms::Room::kLowest;
+  const std::optional<Run> room =
+      search_->ContiguousRoom(asked.granules, asked.who.effective, MemorySearch::Waits::kNo, plans_->online_from(),
+                              lowest ? FreeSpace::Fit::kLowest : FreeSpace::Fit::kBest);
+  if (!room) return std::nullopt;
+  return lowest ? MemorySearch::FrontOf(*room, asked.granules) : MemorySearch::EndOf(*room, asked.granules);
+}
+
 // Contiguous memory that exists and needs nothing from the driver.
 std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
+  if (asked.guess != nullptr && asked.guess->room != LifetimeRooms::Room::kAny) [[unlikely]]
+    if (const std::optional<Run> run = FindSorted(asked)) return run;
   const Granule granules = asked.granules;
-  const auto find = [&](Granule from, FreeSpace::Fit fit) {
-    return search_->ContiguousRoom(granules, asked.who.effective, MemorySearch::Waits::kNo, from, fit);
+  const auto find = [&](Granule from) {
+    return search_->ContiguousRoom(granules, asked.who.effective, MemorySearch::Waits::kNo, from);
   };
-  LifetimeRooms::Room kind = asked.guess.room;
   const Granule from = plans_->online_from();
-  std::optional<Run> room =
-      find(from, kind == LifetimeRooms::Room::kLowest ? FreeSpace::Fit::kLowest : FreeSpace::Fit::kBest);
-  // While the program still makes what it will keep, the room below belongs to that. Blocks are not sorted into it:
-  // its order is the plan's.
-  if (!room && from != 0 && !plans_->settling()) {
-    room = find(0, FreeSpace::Fit::kBest);
-    kind = LifetimeRooms::Room::kAny;
-  }
+  std::optional<Run> room = find(from);
+  // While the program still makes what it will keep, the room below belongs to that.
+  if (!room && from != 0 && !plans_->settling()) room = find(0);
   if (!room) return std::nullopt;
-  if (kind == LifetimeRooms::Room::kEnd) return MemorySearch::EndOf(*room, granules);
   const Run front = MemorySearch::FrontOf(*room, granules);
-  if (kind == LifetimeRooms::Room::kLowest) return front;
   const bool large = std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
   return large && granules > kPageGranules ? large_rooms_.Place(*room, front) : front;
 }

@@ -48,7 +48,7 @@ LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules) noexcept {
 }
 
 void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view) noexcept {
-  if (!watching()) return;
+  if (!watching() || guess.path == 0) return;
   if (in_view) {
     window_largest_ = std::max(window_largest_, granules);
     // While sorting, the largest of before is what memory is tight for: sorted well it finds one room, and what is

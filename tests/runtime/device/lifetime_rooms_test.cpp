@@ -63,7 +63,7 @@ class LifetimeRoomsTest : public ::testing::Test {
     const std::uint64_t key = ++keys_;
     if (!rooms_.watching()) return key;
     last_ = rooms_.Ask(GranulesOf(bytes));
-    if (last_.path != 0) rooms_.Note(key, last_, GranulesOf(bytes), in_view);
+    rooms_.Note(key, last_, GranulesOf(bytes), in_view);
     return key;
   }
   std::uint64_t Begin(std::uint64_t bytes) { return Begin(bytes, false); }

@@ -230,10 +230,14 @@ class DeviceMemory {
   };
 
   struct Asked : PlanFollower::Request {
-    Who who{};
-    Owner owner = kNoOwner;
-    PlanFollower::Proposal proposal{};
-    LifetimeRooms::Guess guess{};
+    // Each member by itself: all of an aggregate GCC would clear first (rep stos), for 4 of a planned pair's 70 ns.
+    Asked(const PlanFollower::Request& request, Who by, Owner of, PlanFollower& plans)
+        : Request(request), who(by), owner(of), proposal(plans.Ask(*this)) {}
+
+    Who who;
+    Owner owner;
+    PlanFollower::Proposal proposal;
+    const LifetimeRooms::Guess* guess = nullptr;  // null: nobody watches
   };
 
   // Why a proposed place cannot be taken.
@@ -269,6 +273,7 @@ class DeviceMemory {
     });
   }
   bool IsBehindExactly(StreamIndex stream, Run run) const noexcept;
+  std::optional<Run> FindSorted(const Asked& asked) const;
   std::optional<Run> FindExisting(const Asked& asked);
   bool TakeExisting(const Asked& asked, Claim* claim);
   bool TakeBest(const Asked& asked, bool frugal, Claim* claim);
@@ -305,6 +310,7 @@ class DeviceMemory {
   }
 
   // Without the lock.
+  Allocation AllocateWatched(Asked asked, std::unique_lock<ShortLock> lock, ContextOnDemand* context);
   Allocation AllocateByClaim(Asked& asked, std::unique_lock<ShortLock> lock, ContextOnDemand* context);
   Allocation AllocateSlowly(const Asked& asked);
   CUresult CarryWithinBudget(Claim* claim, const Who& who);

@@ -51,12 +51,12 @@ class PlanFollower {
     std::uint64_t call_site = 0;   // the request's, or the plan's where that came without one
     std::int32_t scaled = -1;      // index of its ScaledSlot, in the plan
     std::uint32_t takeover = 0;    // that came into force with this takeover
-    bool may_wait = false;         // for another stream
-    bool is_slot = false;          // `place` is one of the iteration's
-    bool waited_for = false;       // see SlotOrder
     // Where `place` is a slot of a plan whose sizes do not scale: that plan, and which of its requests this is.
     const PlanInForce* plan = nullptr;
     std::int32_t request = -1;
+    bool may_wait = false;    // for another stream
+    bool is_slot = false;     // `place` is one of the iteration's
+    bool waited_for = false;  // see SlotOrder
   };
 
   // Asked without the lock before Ask: must the call site be taken for a request of this size? The answer is a hint,
