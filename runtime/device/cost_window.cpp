@@ -17,7 +17,11 @@ std::optional<double> CostWindow::Spent(std::uint64_t cost_ns, const Moment& mom
     cost_ns_ = cost;
     begin_ = moment;
   };
-  if (!open_) begin(0);
+  if (!open_) {  // what was spent before the window began is none of its
+    begin(0);
+    rose_ = false;
+    return std::nullopt;
+  }
   cost_ns_ += cost_ns;
 
   const auto peak = static_cast<double>(moment.peak_live_bytes);

@@ -119,7 +119,7 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
 // With a guess of whether the block will last. Apart, for the usual case has no use for it.
 DeviceMemory::Allocation DeviceMemory::AllocateWatched(Asked asked, std::unique_lock<ShortLock> lock,
                                                        ContextOnDemand* context) {
-  const LifetimeRooms::Guess guess = lifetime_rooms_.Ask(asked.granules);
+  const LifetimeRooms::Guess guess = lifetime_rooms_.Ask(asked.granules, UsedGranules() + asked.granules);
   asked.guess = &guess;
   if (const std::optional<Run> run = FindExisting(asked)) {
     space_->Claim(*run);
@@ -241,7 +241,7 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
     plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (asked.guess != nullptr) [[unlikely]]
-    lifetime_rooms_.Note(Key(address), *asked.guess, asked.granules, view != kNoView);
+    lifetime_rooms_.Note(Key(address), *asked.guess, asked.granules, view != kNoView, UsedGranules());
   if (seen_.on()) Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }

@@ -10,8 +10,9 @@ namespace stalloc::runtime {
 namespace {
 
 // Memory is tight for every request of this part of the largest for which there is no one room, whether or not there is
-// one for it this time.
+// one for it this time, if about as much is in use as when such a request had none.
 constexpr double kTight = 0.75;
+constexpr double kAsMuch = 0.995;
 
 // So many windows say what mapping costs, before blocks are sorted and when they are: in one it may cost a third of
 // what it does in the next. A program that only settles has a window without any by then.
@@ -25,7 +26,7 @@ constexpr unsigned kMostMerged = 4;
 // A program whose blocks cannot be told by then is not watched any longer.
 constexpr unsigned kMostWatched = 12;
 // Nor is one that hands out so many times its peak without stitching anything.
-constexpr Granule kQuietTurnovers = 64;
+constexpr std::uint64_t kQuietTurnovers = 64;
 
 // Guessed right must be such a share of the bytes that end in a window: of a mixture of experts 99.9 % are, of programs
 // whose iterations differ in what they do, and which sorting does not help, 80 to 98 (tests/bench/RESULTS.md).
@@ -38,8 +39,8 @@ constexpr double kHelped = 0.75;
 
 }  // namespace
 
-LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules) noexcept {
-  if (largest_ != 0 && granules >= kTight * largest_) ++tight_;
+LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules, Granule used) noexcept {
+  if (stitched_.largest != 0 && granules >= kTight * stitched_.largest && used >= kAsMuch * stitched_.used) ++tight_;
   Guess guess{.path = watched_->predictor.Follow(granules)};
   if (granules < kLeast) return {};
   guess.lasts = watched_->predictor.Lasts(guess.path).value_or(false);
@@ -47,16 +48,22 @@ LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules) noexcept {
   return guess;
 }
 
-void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view) noexcept {
+void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view, Granule used) noexcept {
   if (!watching() || guess.path == 0) return;
   if (in_view) {
-    window_largest_ = std::max(window_largest_, granules);
+    in_window_.Add(granules, used);
     // While sorting, the largest of before is what memory is tight for: sorted well it finds one room, and what is
     // stitched now may be any small block, or one that never comes again.
-    if (!sorting()) largest_ = std::max(largest_, granules);
+    if (!sorting() && granules > stitched_.largest) stitched_ = in_window_;
   }
   if (watched_->blocks.size() + 1 >= kMostBlocks) return;
   watched_->blocks.Insert(key, {.path = guess.path, .tight = tight_, .guessed_to_last = guess.lasts});
+}
+
+void LifetimeRooms::Stitched::Add(Granule granules, Granule in_use) noexcept {
+  if (granules < kTight * largest) return;
+  used = largest < kTight * granules ? in_use : std::min(used, in_use);
+  largest = std::max(largest, granules);
 }
 
 void LifetimeRooms::End(std::uint64_t key, Granule granules) noexcept {
@@ -72,7 +79,7 @@ void LifetimeRooms::End(std::uint64_t key, Granule granules) noexcept {
 }
 
 void LifetimeRooms::Spent(std::uint64_t cost_ns, const CostWindow::Moment& moment) noexcept {
-  quiet_granules_ = 0;
+  if (cost_ns != 0) quiet_granules_ = 0;
   peak_granules_ = moment.peak_live_bytes / kGranuleBytes;
   const std::optional<double> share = window_.Spent(cost_ns, moment);
   if (window_.rose()) CountAnew();
@@ -88,8 +95,8 @@ void LifetimeRooms::Spent(std::uint64_t cost_ns, const CostWindow::Moment& momen
   merged_share_ = 0.0;
   merged_ = 0;
   tight_before_ = tight_;
-  const Granule largest = std::exchange(window_largest_, 0);
-  if (largest != 0 && !sorting()) largest_ = largest;
+  const Stitched stitched = std::exchange(in_window_, {});
+  if (stitched.largest != 0 && !sorting()) stitched_ = stitched;
 }
 
 // In a window that has ended.
@@ -113,12 +120,14 @@ void LifetimeRooms::Judge(double share) {
 
 void LifetimeRooms::JudgeWatched(double share, std::optional<double> accuracy) noexcept {
   if (++watched_windows_ > kMostWatched) return GiveUp();
-  if (!accuracy || *accuracy < kAccurate || share <= kWorth / 2) return CountAnew();
+  const bool told = tight_ != tight_before_ && accuracy && *accuracy >= kAccurate;
+  if (!told || share <= kWorth / 2) return CountAnew();
   shares_ += share;
   if (++windows_ >= kWindows && shares_ > windows_ * kWorth) Sort();
 }
 
 void LifetimeRooms::JudgeSorted(double share, std::optional<double> accuracy) noexcept {
+  if (tight_ == tight_before_) return GiveUp();  // what memory was tight for does not come any more
   inaccurate_ = accuracy && *accuracy < kNotAccurate ? inaccurate_ + 1 : 0;
   if (inaccurate_ >= kMostInaccurate) return GiveUp();
   if (++windows_ <= kTurning) return;
@@ -129,6 +138,15 @@ void LifetimeRooms::JudgeSorted(double share, std::optional<double> accuracy) no
   next_pause_ = kFirstPause;
   windows_ = kTurning;
   shares_ = 0.0;
+}
+
+void LifetimeRooms::NoteGrowth() noexcept {
+  if (sorting()) {
+    GiveUp();
+  } else {
+    CountAnew();
+  }
+  window_.Restart();
 }
 
 void LifetimeRooms::CountAnew() noexcept {
@@ -142,7 +160,7 @@ void LifetimeRooms::Watch() {
   watched_ = std::make_unique<Watched>();
   state_ = State::kWatching;
   watched_windows_ = 0;
-  largest_ = window_largest_ = 0;
+  stitched_ = in_window_ = {};
   CountAnew();
 }
 
@@ -157,6 +175,7 @@ void LifetimeRooms::Sort() noexcept {
 void LifetimeRooms::TurnOff() noexcept {
   state_ = State::kOff;
   watched_.reset();
+  CountAnew();
 }
 
 // Tried again after twice as long: programs change.

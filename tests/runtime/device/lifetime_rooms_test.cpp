@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device_memory_fixture.h"
+#include "host_memory.h"
 
 namespace stalloc::runtime {
 namespace {
@@ -18,9 +19,10 @@ constexpr std::uint64_t kBytes = std::uint64_t{256} << 20;
 
 // How a program goes on.
 struct Way {
-  bool erratic = false;  // which of the blocks is kept is random
-  unsigned larger = 2;   // the larger one, in blocks
-  bool stitches = true;  // false: nothing is, and so nothing spent
+  bool erratic = false;   // which of the blocks is kept is random
+  unsigned larger = 2;    // the larger one, in blocks
+  bool stitches = true;   // false: nothing is, and so nothing spent
+  bool one_room = false;  // for the larger one: what is spent goes elsewhere
 };
 
 // A program that keeps one of four blocks until a larger one is there, for which there is no one room; 20 ms an
@@ -38,16 +40,16 @@ class LifetimeRoomsTest : public ::testing::Test {
       const unsigned kept = way.erratic ? random_() % 4 : 1;
       std::uint64_t stays = 0;
       for (unsigned k = 0; k < 4; ++k) {
-        const std::uint64_t block = Begin(kBytes);
+        const std::uint64_t block = Begin(block_);
         if (k == kept) {
           stays = block;
           room_of_kept_ = last_.room;
         } else {
-          End(block);
+          End(block, block_);
         }
       }
-      End(Begin(way.larger * kBytes, way.stitches), way.larger * kBytes);
-      End(stays);
+      End(Begin(way.larger * block_, way.stitches && !way.one_room), way.larger * block_);
+      End(stays, block_);
       Spend(way.stitches ? std::optional(share) : std::nullopt);
     }
   }
@@ -55,19 +57,21 @@ class LifetimeRoomsTest : public ::testing::Test {
   // 20 ms, and as many bytes as an iteration hands out. nullopt: nothing was stitched in them.
   void Spend(std::optional<double> share) {
     moment_.now_ns += 20'000'000;
-    moment_.allocated_bytes += 8 * kBytes;
+    moment_.allocated_bytes += 8 * block_;
     if (share) rooms_.Spent(static_cast<std::uint64_t>(*share * 20e6), moment_);
   }
 
   std::uint64_t Begin(std::uint64_t bytes, bool in_view) {
     const std::uint64_t key = ++keys_;
+    used_ += GranulesOf(bytes);
     if (!rooms_.watching()) return key;
-    last_ = rooms_.Ask(GranulesOf(bytes));
-    rooms_.Note(key, last_, GranulesOf(bytes), in_view);
+    last_ = rooms_.Ask(GranulesOf(bytes), used_);
+    rooms_.Note(key, last_, GranulesOf(bytes), in_view, used_);
     return key;
   }
   std::uint64_t Begin(std::uint64_t bytes) { return Begin(bytes, false); }
   void End(std::uint64_t key, std::uint64_t bytes = kBytes) {
+    used_ -= GranulesOf(bytes);
     if (rooms_.watching()) rooms_.End(key, GranulesOf(bytes));
   }
 
@@ -87,11 +91,13 @@ class LifetimeRoomsTest : public ::testing::Test {
     return Until(iterations, share, way, [&] { return !rooms_.sorting(); });
   }
 
+  std::uint64_t block_ = kBytes;
   LifetimeRooms rooms_;
   LifetimeRooms::Guess last_;
   LifetimeRooms::Room room_of_kept_ = LifetimeRooms::Room::kAny;
   CostWindow::Moment moment_{.peak_live_bytes = 4 * kBytes};
   std::uint64_t keys_ = 0;
+  Granule used_ = 0;
   std::minstd_rand random_{3};
 };
 
@@ -105,6 +111,13 @@ TEST_F(LifetimeRoomsTest, WhereItTakesTimeBlocksAreSortedWhenTheyAreKnown) {
   Go(1, 0.005);
   EXPECT_EQ(room_of_kept_, LifetimeRooms::Room::kLowest);
   EXPECT_EQ(last_.room, LifetimeRooms::Room::kEnd);
+}
+
+TEST_F(LifetimeRoomsTest, HoweverLargeTheyAre) {
+  block_ = 65 * kBytes;  // 65 GiB at the peak
+  moment_.peak_live_bytes = 4 * block_;
+  rooms_.Spent(0, moment_);
+  EXPECT_TRUE(EverSorts(40, 0.02));
 }
 
 TEST_F(LifetimeRoomsTest, SmallBlocksAreNot) {
@@ -152,16 +165,57 @@ TEST_F(LifetimeRoomsTest, ALargeBlockThatNeverComesAgainIsForgotten) {
 TEST_F(LifetimeRoomsTest, ItDoesNotChangeWhatIsSortedEither) {
   ASSERT_TRUE(EverSorts(40, 0.02));
   Go(1, 0.005, {.larger = 16});
-  Go(40, 0.005);
+  Go(40, 0.005, {.one_room = true});
   EXPECT_EQ(room_of_kept_, LifetimeRooms::Room::kLowest);
 }
 
-// Between two of the larger blocks are two windows in which only blocks are stitched whose coming means nothing.
+// The larger block comes twice, the first time when there is room for it: what ends before the second does not last.
+TEST_F(LifetimeRoomsTest, MemoryIsTightWhereAsMuchIsInUse) {
+  LifetimeRooms::Room of_early{};
+  LifetimeRooms::Room of_late{};
+  const auto iterate = [&] {
+    const std::uint64_t early = Begin(kBytes);
+    of_early = last_.room;
+    End(Begin(2 * kBytes), 2 * kBytes);
+    End(early);
+    const std::uint64_t late = Begin(kBytes);
+    const std::uint64_t more = Begin(kBytes / 2);
+    of_late = last_.room;
+    End(Begin(2 * kBytes, true), 2 * kBytes);
+    End(more, kBytes / 2);
+    End(late);
+    Spend(rooms_.sorting() ? 0.001 : 0.02);
+  };
+  for (int i = 0; i < 60; ++i) iterate();
+  ASSERT_TRUE(rooms_.sorting());
+  EXPECT_EQ(of_early, LifetimeRooms::Room::kEnd);
+  EXPECT_EQ(of_late, LifetimeRooms::Room::kLowest);
+}
+
+// Twelve of a size, of which the last is kept. Only that two were freed at once before it tells it from the others.
+TEST_F(LifetimeRoomsTest, WhatEndedBeforeTellsBlocksApart) {
+  bool sorted = false;
+  for (int i = 0; i < 60 && !sorted; ++i) {
+    for (int k = 0; k < 9; ++k) End(Begin(kBytes));
+    const std::uint64_t first = Begin(kBytes);
+    const std::uint64_t second = Begin(kBytes);
+    End(first);
+    End(second);
+    const std::uint64_t stays = Begin(kBytes);
+    End(Begin(2 * kBytes, true), 2 * kBytes);
+    End(stays);
+    Spend(0.02);
+    sorted = rooms_.sorting();
+  }
+  EXPECT_TRUE(sorted);
+}
+
+// Between two of the larger blocks are three windows in which only blocks are stitched whose coming means nothing.
 TEST_F(LifetimeRoomsTest, MemoryNeedNotBeTightInEveryWindow) {
   bool sorted = false;
   for (int i = 0; i < 40 && !sorted; ++i) {
     const std::uint64_t stays = Begin(kBytes);
-    for (int k = 0; k < 2 * kWindow - 1; ++k) {
+    for (int k = 0; k < 4 * kWindow - 1; ++k) {
       const std::uint64_t first = Begin(kBytes);
       const std::uint64_t second = Begin(kBytes / 2, true);
       End(first);
@@ -176,11 +230,15 @@ TEST_F(LifetimeRoomsTest, MemoryNeedNotBeTightInEveryWindow) {
   EXPECT_TRUE(sorted);
 }
 
-TEST_F(LifetimeRoomsTest, MoreBlocksThanAreWatchedAreAllowed) {
+TEST_F(LifetimeRoomsTest, HoweverManyBlocksThereAreNoMemoryIsTakenForThem) {
   ASSERT_TRUE(Until(40, 0.02, {}, [&] { return rooms_.watching(); }));
   std::vector<std::uint64_t> blocks;
-  for (int i = 0; i < 20'000; ++i) blocks.push_back(Begin(kPageBytes));
-  for (const std::uint64_t block : blocks) End(block, kPageBytes);
+  blocks.reserve(20'000);
+  {
+    const HostMemory none(0);
+    for (int i = 0; i < 20'000; ++i) blocks.push_back(Begin(kPageBytes));
+    for (const std::uint64_t block : blocks) End(block, kPageBytes);
+  }
   EXPECT_TRUE(EverSorts(80, 0.02));
 }
 
@@ -213,6 +271,20 @@ TEST_F(LifetimeRoomsTest, WhatHasHelpedMayHelpLess) {
   Go(100, 0.018);
   EXPECT_TRUE(rooms_.sorting());
   EXPECT_TRUE(EverStops(40, 0.03));
+}
+
+TEST_F(LifetimeRoomsTest, EndsWhereMoreIsHeld) {
+  ASSERT_TRUE(EverSorts(40, 0.02));
+  Go(40, 0.005);
+  rooms_.NoteGrowth();
+  EXPECT_FALSE(rooms_.sorting());
+}
+
+TEST_F(LifetimeRoomsTest, EndsWhereMemoryIsNeverTightAnyMore) {
+  ASSERT_TRUE(EverSorts(40, 0.02));
+  Go(40, 0.005);
+  block_ /= 4;
+  EXPECT_TRUE(EverStops(40, 0.005));
 }
 
 TEST_F(LifetimeRoomsTest, EndsWhereTheProgramCannotBeToldAnyMore) {
@@ -288,13 +360,12 @@ class LifetimeRoomsInMemory : public DeviceMemoryTest {
     double lasting_mib = 0.0;     // above the lowest block, on average in the second half: where blocks lie that last
   };
 
-  // `map_ns`: a mapping takes so long.
-  Outcome Run(std::optional<double> growth, std::uint64_t map_ns = 40'000) {
+  Outcome Run(std::optional<double> growth) {
     device_ = model::Device{};
     device_.total_bytes = 64 * 1024 * kMiB;
     std::uint64_t requests = 0;
     auto memory =
-        Make({.growth = growth, .clock_ns = [&] { return requests * 60'000 + device_.calls["cuMemMap"] * map_ns; }});
+        Make({.growth = growth, .clock_ns = [&] { return requests * 60'000 + device_.calls["cuMemMap"] * 40'000; }});
     const auto begin = [&](std::size_t bytes) {
       ++requests;
       const auto made = memory->Allocate(bytes, On(0), 0);

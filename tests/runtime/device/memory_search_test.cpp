@@ -67,39 +67,39 @@ TEST_F(MemorySearchAcrossStreams, TheLowestOfAnyStreamThisOneIsOrderedBehind) {
   EXPECT_EQ(Room(60, other_, kLowest), (runtime::Run{100, 400}));
 }
 
-// Two idle views of eight pages each: the first lacks one, the second three.
+// Five idle views of eight pages each: the first lacks one, the others three. What the others have left lies in larger
+// rooms than the one page that no view has, and is more than the first view needs and has together.
 TEST(MemorySearchTest, ExchangesForAPageThatNoOtherViewHas) {
   constexpr PageNumber kPages = 64;
-  constexpr PageNumber kOfNone = 40;
+  constexpr PageNumber kOfNone = 50;
   FreeSpace space(kPages * kPage);
   ViewTable views(kPages * kPageBytes);
   StreamTable streams;
   const MemorySearch search(space, views, streams);
   space.Release({0, kPages * kPage}, {kNoStream, 0});
-  const auto add = [&](PageNumber first) {
+  const auto claim = [&](PageNumber first, PageNumber last) { space.Claim({first * kPage, last * kPage}); };
+  std::vector<ViewIndex> added;
+  for (PageNumber first = 0; first < 40; first += 8) {
     std::vector<PageNumber> pages(8);
     std::iota(pages.begin(), pages.end(), first);
-    return views.Add(*views.TakeAddresses(8), pages, 0);
-  };
-  const ViewIndex lacks_one = add(0);
-  add(8);
-  const auto claim = [&](PageNumber first, PageNumber last) { space.Claim({first * kPage, last * kPage}); };
-  claim(0, 1);
-  claim(9, 12);
-  claim(16, kOfNone);
+    added.push_back(views.Add(*views.TakeAddresses(8), pages, 0));
+    claim(first, first == 0 ? 1 : first + 3);
+  }
+  claim(40, kOfNone);
   claim(kOfNone + 1, kPages);
 
-  const Found found = search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0);
+  const auto exchange = [&] { return search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0); };
+  const Found found = exchange();
   ASSERT_EQ(found.kind, Found::Kind::kExchange);
-  EXPECT_EQ(found.view, lacks_one);
+  EXPECT_EQ(found.view, added.front());
   EXPECT_EQ(found.exchanged, std::vector<std::uint32_t>{0});
   EXPECT_EQ(found.pages[0], kOfNone);
 
-  // Where there is no such page, the other view's has to do.
+  // Where there is no such page, another view's has to do.
   claim(kOfNone, kOfNone + 1);
-  const Found taken = search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0);
+  const Found taken = exchange();
   ASSERT_EQ(taken.kind, Found::Kind::kExchange);
-  EXPECT_EQ(taken.pages[0], 8u);
+  EXPECT_EQ(taken.pages[0], 11u);
 }
 
 }  // namespace

@@ -114,6 +114,16 @@ TEST(TimeBudget, WhatIsSpentDuringAPauseDoesNotCount) {
   EXPECT_TRUE(program.Work(1000, 0.5)) << "and afterwards";
 }
 
+TEST(TimeBudget, NorDoesThePauseItself) {
+  Program program;
+  ASSERT_TRUE(program.Work(1000, 0.5));
+  program.budget.Raise();  // from now on one window is enough
+  program.budget.Pause();
+  program.moment.now_ns += kMillisecond;
+  EXPECT_FALSE(program.budget.Spent(100 * kMillisecond, program.moment));
+  EXPECT_FALSE(program.Work(1000, 0.9 * TimeBudget::kShare));
+}
+
 TEST(TimeBudget, WhatTheUserHasChosenStays) {
   Program program{.budget = TimeBudget(1.25)};
   EXPECT_FALSE(program.Work(5000, 1.0));

@@ -23,7 +23,7 @@ class CostWindow {
   // As many times the peak of live bytes are handed out in a window, at least.
   explicit CostWindow(double turnovers) : turnovers_(turnovers) {}
 
-  // `cost_ns` were spent since the last call. Returns the share of the time when a window has ended.
+  // `cost_ns` were spent since the last call; the first one, and that after Restart, only begins. Returns the share of the time when a window has ended.
   std::optional<double> Spent(std::uint64_t cost_ns, const Moment& moment) noexcept;
 
   // What has been spent so far does not count.

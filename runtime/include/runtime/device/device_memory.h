@@ -302,6 +302,7 @@ class DeviceMemory {
   BlockPlace PlaceOf(CUdeviceptr address, const Block& block) const;
   template <typename Visit>
   void ForEachRun(const Found& where, Granule granules, Visit visit) const;
+  Granule UsedGranules() const noexcept { return static_cast<Granule>(counters_.used_bytes / kGranuleBytes); }
   CUdeviceptr AddressOf(Run run) const noexcept { return pages_.base() + std::size_t{run.begin} * kGranuleBytes; }
   // Where a block begins: in the base range, or in the first page of its view. As in a BlockPlace.
   Granule BeginOf(CUdeviceptr address, ViewIndex view) const noexcept {

@@ -1,10 +1,10 @@
 // LifetimeRooms: blocks that are live when memory is tight, apart from those that are not.
 //
 // Memory is tight when the largest requests come that find no one room: they are stitched, mostly from nearly all pages
-// that are left. Where the sizes of a program differ from iteration to iteration, best fit lays what is live then now
-// here, now there, other pages are left, and the views have to exchange them in every iteration. So blocks that will
-// still be live then go to the lowest room that holds them, and all others to the end of theirs: what is left is the
-// same then, and less splintered.
+// that are left: one block of a large part of memory, or the last of many gradients. Where the sizes of a program
+// differ from iteration to iteration, best fit lays what is live then now here, now there, other pages are left, and
+// the views have to exchange them in every iteration. So blocks that will still be live then go to the lowest room that
+// holds them, and all others to the end of theirs: what is left is the same then, and less splintered.
 //
 // It takes knowing which blocks these are, so it is done only where mapping takes time, where what became of the blocks
 // is what had been guessed for them (LifetimePredictor), and where it is then seen to help. States: off; watching,
@@ -50,22 +50,23 @@ class LifetimeRooms {
   bool watching() const noexcept { return state_ != State::kOff; }
   bool sorting() const noexcept { return state_ == State::kSorting; }
 
-  // While watching: a request comes.
-  Guess Ask(Granule granules) noexcept;
+  // While watching: a request comes. `used`, here and below: granules that are in use with it.
+  Guess Ask(Granule granules, Granule used) noexcept;
   // It has been served at `key`, by which its block will be known; `in_view`: there was no one room for it.
-  void Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view) noexcept;
+  void Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view, Granule used) noexcept;
   // The block has ended.
   void End(std::uint64_t key, Granule granules) noexcept;
 
-  // See CostWindow. `cost_ns`: of stitching alone.
+  // See CostWindow. `cost_ns`: of requests that were stitched, with what they waited for; 0: of one that only waited.
   void Spent(std::uint64_t cost_ns, const CostWindow::Moment& moment) noexcept;
 
   // Blocks are on their way to other rooms, which is why mapping costs what it does just now: when sorting is tried,
   // and when it has ended.
   bool turning() const noexcept { return (sorting() && !helps_) || turning_back_ > 0; }
 
-  // More is held from now on, so that what mapping cost before cannot be compared with what it will.
-  void NoteGrowth() noexcept { CountAnew(); }
+  // More is held from now on, so that what mapping cost before cannot be compared with what it will: sorting ends, to
+  // be tried again.
+  void NoteGrowth() noexcept;
 
  private:
   // A step hands out at least twice what is live at its peak (the recorded training runs), so that this is one
@@ -78,6 +79,13 @@ class LifetimeRooms {
     LifetimePredictor::Path path = 0;
     std::uint32_t tight = 0;  // so often memory had been when it began
     bool guessed_to_last = false;
+  };
+
+  // Requests for which there was no one room: the largest, and the least that was in use with one of about its size.
+  struct Stitched {
+    Granule largest = 0;
+    Granule used = 0;
+    void Add(Granule granules, Granule in_use) noexcept;
   };
 
   void Watch();
@@ -102,10 +110,10 @@ class LifetimeRooms {
   std::unique_ptr<Watched> watched_;                                // null: not watching
   std::uint32_t tight_ = 1;                                         // requests for which memory was tight
   std::uint32_t tight_before_ = 0;                                  // when a window was judged last
-  Granule largest_ = 0;               // for which there was no one room, in the last window and since
-  Granule window_largest_ = 0;        // likewise, since the window began
-  Granule quiet_granules_ = 0;        // that ended since something was stitched
-  Granule peak_granules_ = 0;         // live at most, when something was
+  Stitched stitched_;                 // in the last window that was judged and since; while sorting, in the last before
+  Stitched in_window_;                // since a window was judged
+  std::uint64_t quiet_granules_ = 0;  // that ended since something was stitched
+  std::uint64_t peak_granules_ = 0;   // live at most, when something was
   std::uint64_t ended_granules_ = 0;  // blocks that ended in this window
   std::uint64_t right_granules_ = 0;  // of them, what had been guessed right
 

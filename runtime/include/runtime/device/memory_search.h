@@ -1,8 +1,8 @@
 // MemorySearch: where can a request lie? The online policy, apart from what carries it out.
 //
 // Looks, never takes: it reads the free space, the kept views and the order between streams, and answers with a place
-// to claim. Called under the device's lock; may allocate scratch memory only in Stitch and Grow, which precede driver
-// calls that cost far more.
+// to claim. Called under the device's lock; may allocate scratch memory only in Stitch, Exchange and Grow, which
+// precede driver calls that cost far more.
 #pragma once
 
 #include <cstdint>
