@@ -210,24 +210,39 @@ TEST_F(LifetimeRoomsTest, WhatEndedBeforeTellsBlocksApart) {
   EXPECT_TRUE(sorted);
 }
 
-// Between two of the larger blocks are three windows in which only blocks are stitched whose coming means nothing.
+// Between two of the larger blocks are three windows in which only blocks are stitched whose coming means nothing: what
+// ends before the next larger one does not last.
 TEST_F(LifetimeRoomsTest, MemoryNeedNotBeTightInEveryWindow) {
-  bool sorted = false;
-  for (int i = 0; i < 40 && !sorted; ++i) {
+  int wrong = 0;
+  int stopped = 0;
+  for (int i = 0; i < 40; ++i) {
+    const bool sorting = rooms_.sorting();
     const std::uint64_t stays = Begin(kBytes);
-    for (int k = 0; k < 4 * kWindow - 1; ++k) {
+    wrong += rooms_.sorting() && last_.room != LifetimeRooms::Room::kLowest ? 1 : 0;
+    for (int k = 0; k < 4 * kWindow; ++k) {
       const std::uint64_t first = Begin(kBytes);
+      wrong += rooms_.sorting() && last_.room != LifetimeRooms::Room::kEnd ? 1 : 0;
       const std::uint64_t second = Begin(kBytes / 2, true);
       End(first);
       End(second, kBytes / 2);
-      Spend(0.02);
+      if (k + 1 == 4 * kWindow) End(Begin(2 * kBytes, true), 2 * kBytes);
+      Spend(rooms_.sorting() ? 0.001 : 0.02);
     }
-    End(Begin(2 * kBytes, true), 2 * kBytes);
     End(stays);
-    Spend(0.02);
-    sorted = rooms_.sorting();
+    stopped += sorting && !rooms_.sorting() ? 1 : 0;
   }
-  EXPECT_TRUE(sorted);
+  EXPECT_TRUE(rooms_.sorting());
+  EXPECT_EQ(stopped, 0);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(LifetimeRoomsTest, AWaitIsNoStitching) {
+  ASSERT_TRUE(Until(40, 0.02, {}, [&] { return rooms_.watching(); }));
+  for (int i = 0; i < 100; ++i) {
+    Go(1, 0.0, {.stitches = false});
+    rooms_.Spent(0, moment_);
+  }
+  EXPECT_FALSE(rooms_.watching());
 }
 
 TEST_F(LifetimeRoomsTest, HoweverManyBlocksThereAreNoMemoryIsTakenForThem) {
