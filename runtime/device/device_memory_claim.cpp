@@ -234,11 +234,13 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
 // Where blocks are sorted by whether they last.
 std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
   const bool lowest = asked.guess->room == LifetimeRooms::Room::kLowest;
+  const Granule granules = asked.granules;
+  const StreamIndex stream = asked.who.effective;
+  const Granule from = plans_->online_from();
   const std::optional<Run> room =
-      search_->ContiguousRoom(asked.granules, asked.who.effective, MemorySearch::Waits::kNo, plans_->online_from(),
-                              lowest ? FreeSpace::Fit::kLowest : FreeSpace::Fit::kBest);
+      lowest ? search_->LowestRoom(granules, stream, from) : search_->HighRoom(granules, stream, from);
   if (!room) return std::nullopt;
-  return lowest ? MemorySearch::FrontOf(*room, asked.granules) : MemorySearch::EndOf(*room, asked.granules);
+  return lowest ? MemorySearch::FrontOf(*room, granules) : MemorySearch::EndOf(*room, granules);
 }
 
 // Contiguous memory that exists and needs nothing from the driver.

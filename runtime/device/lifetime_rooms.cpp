@@ -44,7 +44,7 @@ LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules, Granule used) noexcept
   Guess guess{.path = watched_->predictor.Follow(granules)};
   if (granules < kLeast) return {};
   guess.lasts = watched_->predictor.Lasts(guess.path).value_or(false);
-  if (sorting()) guess.room = guess.lasts ? Room::kLowest : Room::kEnd;
+  if (sorting()) guess.room = guess.lasts ? Room::kLowest : Room::kHigh;
   return guess;
 }
 

@@ -123,24 +123,42 @@ Run MemorySearch::EndOf(Run room, Granule granules) {
   return {begin, begin + granules};
 }
 
-std::optional<Run> MemorySearch::ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from,
-                                                FreeSpace::Fit fit) const {
-  const bool lowest = fit == FreeSpace::Fit::kLowest;
-  std::optional<Run> best = space_.Find(granules, kNoStream, fit, from);
-  auto consider = [&](StreamIndex other, std::uint64_t position) {
-    const std::optional<Run> found = space_.Find(granules, other, fit, from, position);
-    if (!found) return;
-    if (!best || (lowest ? found->begin < best->begin : found->length() < best->length())) best = found;
-  };
-  if (stream != kNoStream) consider(stream, FreeSpace::kAnyPosition);
+template <typename Visit>
+inline void MemorySearch::VisitOrders(StreamIndex stream, Waits waits, Visit visit) const {
+  visit(kNoStream, FreeSpace::kAnyPosition);
+  if (stream != kNoStream) visit(stream, FreeSpace::kAnyPosition);
   // Another stream's room, as far as this one is ordered behind it.
   for (StreamIndex other = 1; other <= streams_.count(); ++other)
     if (other != stream && space_.Any(other))
-      consider(other, waits == Waits::kYes ? FreeSpace::kAnyPosition : streams_.BehindUpTo(stream, other));
+      visit(other, waits == Waits::kYes ? FreeSpace::kAnyPosition : streams_.BehindUpTo(stream, other));
+}
+
+std::optional<Run> MemorySearch::ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
+  std::optional<Run> best;
+  VisitOrders(stream, waits, [&](StreamIndex of, std::uint64_t position) {
+    const std::optional<Run> found = space_.BestFit(granules, of, from, position);
+    if (found && (!best || found->length() < best->length())) best = found;
+  });
   // Rooms of several streams side by side.
   if (!best && from == 0 && streams_.count() > 1)
     best = space_.BestRun(granules, [&](Fence fence) { return Usable(stream, fence, waits); });
   return best;
+}
+
+std::optional<Run> MemorySearch::LowestRoom(Granule granules, StreamIndex stream, Granule from) const {
+  std::optional<Run> lowest;
+  VisitOrders(stream, Waits::kNo, [&](StreamIndex of, std::uint64_t position) {
+    const std::optional<Run> found = space_.LowestFit(granules, of, from, position);
+    if (found && (!lowest || found->begin < lowest->begin)) lowest = found;
+  });
+  return lowest;
+}
+
+std::optional<Run> MemorySearch::HighRoom(Granule granules, StreamIndex stream, Granule from) const {
+  FreeSpace::HighestButLargest high;
+  VisitOrders(stream, Waits::kNo,
+              [&](StreamIndex of, std::uint64_t position) { space_.AddTo(&high, granules, of, from, position); });
+  return high.room();
 }
 
 Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from) const {

@@ -232,18 +232,16 @@ bool FreeSpace::AllFree(Run run) const noexcept {
   return reached == run.end;
 }
 
-template <typename Better>
-inline Run FreeSpace::FitInClass(const SizeIndex& sizes, int size_class, Granule granules, Granule from,
-                                 std::uint64_t position, Run best, Better better) const noexcept {
+template <typename Visit>
+inline void FreeSpace::VisitFitting(const SizeIndex& sizes, int size_class, Granule granules, Granule from,
+                                    std::uint64_t position, Visit visit) const noexcept {
   for (Index i = sizes.head[size_class]; i != kNull; i = fragments_[i].next) {
     const Fragment& f = fragments_[i];
     if (f.end < granules || f.end - granules < from || f.position > position) continue;
     const Run run{std::max(f.begin, from), f.end};
     // In the request's own class some are too small, and so may be what is left of one behind `from`.
-    if (run.length() < granules) continue;
-    if (best.end == 0 || better(run, best)) best = run;
+    if (run.length() >= granules) visit(run);
   }
-  return best;
 }
 
 std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Granule from,
@@ -251,8 +249,10 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
   const SizeIndex& sizes = sizes_[stream];
   if (sizes.count == 0) return std::nullopt;
   for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1)) {
-    const Run best = FitInClass(sizes, c, granules, from, position, {}, [](Run a, Run b) {
-      return a.length() < b.length() || (a.length() == b.length() && a.begin < b.begin);
+    Run best{};
+    VisitFitting(sizes, c, granules, from, position, [&best](Run run) {
+      const bool shorter = run.length() < best.length() || (run.length() == best.length() && run.begin < best.begin);
+      if (best.end == 0 || shorter) best = run;
     });
     if (best.end != 0) return best;
   }
@@ -265,9 +265,19 @@ std::optional<Run> FreeSpace::LowestFit(Granule granules, StreamIndex stream, Gr
   if (sizes.count == 0) return std::nullopt;
   Run lowest{};
   for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1))
-    lowest = FitInClass(sizes, c, granules, from, position, lowest, [](Run a, Run b) { return a.begin < b.begin; });
+    VisitFitting(sizes, c, granules, from, position, [&lowest](Run run) {
+      if (lowest.end == 0 || run.begin < lowest.begin) lowest = run;
+    });
   if (lowest.end == 0) return std::nullopt;
   return lowest;
+}
+
+void FreeSpace::AddTo(HighestButLargest* high, Granule granules, StreamIndex stream, Granule from,
+                      std::uint64_t position) const noexcept {
+  const SizeIndex& sizes = sizes_[stream];
+  if (sizes.count == 0) return;
+  for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1))
+    VisitFitting(sizes, c, granules, from, position, [high](Run run) { high->Add(run); });
 }
 
 void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {

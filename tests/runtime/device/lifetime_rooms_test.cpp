@@ -110,7 +110,7 @@ TEST_F(LifetimeRoomsTest, WhereItTakesTimeBlocksAreSortedWhenTheyAreKnown) {
   EXPECT_TRUE(EverSorts(40, 0.02));
   Go(1, 0.005);
   EXPECT_EQ(room_of_kept_, LifetimeRooms::Room::kLowest);
-  EXPECT_EQ(last_.room, LifetimeRooms::Room::kEnd);
+  EXPECT_EQ(last_.room, LifetimeRooms::Room::kHigh);
 }
 
 TEST_F(LifetimeRoomsTest, HoweverLargeTheyAre) {
@@ -188,7 +188,7 @@ TEST_F(LifetimeRoomsTest, MemoryIsTightWhereAsMuchIsInUse) {
   };
   for (int i = 0; i < 60; ++i) iterate();
   ASSERT_TRUE(rooms_.sorting());
-  EXPECT_EQ(of_early, LifetimeRooms::Room::kEnd);
+  EXPECT_EQ(of_early, LifetimeRooms::Room::kHigh);
   EXPECT_EQ(of_late, LifetimeRooms::Room::kLowest);
 }
 
@@ -221,7 +221,7 @@ TEST_F(LifetimeRoomsTest, MemoryNeedNotBeTightInEveryWindow) {
     wrong += rooms_.sorting() && last_.room != LifetimeRooms::Room::kLowest ? 1 : 0;
     for (int k = 0; k < 4 * kWindow; ++k) {
       const std::uint64_t first = Begin(kBytes);
-      wrong += rooms_.sorting() && last_.room != LifetimeRooms::Room::kEnd ? 1 : 0;
+      wrong += rooms_.sorting() && last_.room != LifetimeRooms::Room::kHigh ? 1 : 0;
       const std::uint64_t second = Begin(kBytes / 2, true);
       End(first);
       End(second, kBytes / 2);

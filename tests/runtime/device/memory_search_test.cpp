@@ -39,12 +39,15 @@ class MemorySearchAcrossStreams : public ::testing::Test {
     space_.Release({2000, 2200}, streams_.Advance(other_));
   }
 
-  std::optional<runtime::Run> Room(Granule granules, StreamIndex stream, FreeSpace::Fit fit) const {
-    return search_.ContiguousRoom(granules, stream, MemorySearch::Waits::kNo, 0, fit);
+  std::optional<runtime::Run> Smallest(Granule granules, StreamIndex stream) const {
+    return search_.ContiguousRoom(granules, stream, MemorySearch::Waits::kNo);
   }
-
-  static constexpr auto kBest = FreeSpace::Fit::kBest;
-  static constexpr auto kLowest = FreeSpace::Fit::kLowest;
+  std::optional<runtime::Run> Lowest(Granule granules, StreamIndex stream) const {
+    return search_.LowestRoom(granules, stream, 0);
+  }
+  std::optional<runtime::Run> High(Granule granules, StreamIndex stream, Granule from = 0) const {
+    return search_.HighRoom(granules, stream, from);
+  }
 
   FreeSpace space_;
   ViewTable views_{kPageBytes};
@@ -55,16 +58,34 @@ class MemorySearchAcrossStreams : public ::testing::Test {
 };
 
 TEST_F(MemorySearchAcrossStreams, TheSmallestOrTheLowestThatMayBeUsed) {
-  EXPECT_EQ(Room(20, one_, kBest), (runtime::Run{1000, 1050}));
-  EXPECT_EQ(Room(20, one_, kLowest), (runtime::Run{100, 400}));
-  EXPECT_EQ(Room(20, other_, kLowest), (runtime::Run{1000, 1050}));
-  EXPECT_EQ(Room(60, other_, kLowest), (runtime::Run{2000, 2200}));
+  EXPECT_EQ(Smallest(20, one_), (runtime::Run{1000, 1050}));
+  EXPECT_EQ(Lowest(20, one_), (runtime::Run{100, 400}));
+  EXPECT_EQ(Lowest(20, other_), (runtime::Run{1000, 1050}));
+  EXPECT_EQ(Lowest(60, other_), (runtime::Run{2000, 2200}));
+  EXPECT_EQ(Lowest(201, other_), std::nullopt);
 }
 
 TEST_F(MemorySearchAcrossStreams, TheLowestOfAnyStreamThisOneIsOrderedBehind) {
   streams_.Order(other_, streams_.Here(one_));
-  EXPECT_EQ(Room(60, other_, kBest), (runtime::Run{2000, 2200}));
-  EXPECT_EQ(Room(60, other_, kLowest), (runtime::Run{100, 400}));
+  EXPECT_EQ(Smallest(60, other_), (runtime::Run{2000, 2200}));
+  EXPECT_EQ(Lowest(60, other_), (runtime::Run{100, 400}));
+}
+
+TEST_F(MemorySearchAcrossStreams, TheHighestButForTheLargestOfAllThatMayBeUsed) {
+  EXPECT_EQ(High(20, other_), (runtime::Run{1000, 1050}));
+  // The only one, and so the largest.
+  EXPECT_EQ(High(60, other_), (runtime::Run{2000, 2200}));
+  EXPECT_EQ(High(201, other_), std::nullopt);
+  streams_.Order(other_, streams_.Here(one_));
+  EXPECT_EQ(High(60, other_), (runtime::Run{2000, 2200}));
+  EXPECT_EQ(High(201, other_), (runtime::Run{100, 400}));
+}
+
+TEST_F(MemorySearchAcrossStreams, TheHighestBehindWhereToBegin) {
+  streams_.Order(other_, streams_.Here(one_));
+  // The room at 100 is smaller from there on than that at 2000.
+  EXPECT_EQ(High(60, other_, 300), (runtime::Run{300, 400}));
+  EXPECT_EQ(High(60, other_, 350), (runtime::Run{2000, 2200}));
 }
 
 // Five idle views of eight pages each: the first lacks one, the others three. What the others have left lies in larger

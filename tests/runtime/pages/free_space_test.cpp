@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace stalloc::runtime {
 namespace {
 
@@ -43,9 +46,32 @@ TEST_F(FreeSpaceTest, OnlyOfThisStreamAndAsFarAsItHasCome) {
   EXPECT_EQ(space_.LowestFit(31, kStream, 0, 6), std::nullopt);
 }
 
-TEST_F(FreeSpaceTest, FindsByTheFitThatIsAskedFor) {
-  EXPECT_EQ(space_.Find(20, kStream, FreeSpace::Fit::kBest), space_.BestFit(20, kStream));
-  EXPECT_EQ(space_.Find(20, kStream, FreeSpace::Fit::kLowest), space_.LowestFit(20, kStream));
+TEST_F(FreeSpaceTest, TheHighestRoomButForTheLargest) {
+  const auto high = [&](Granule granules) {
+    FreeSpace::HighestButLargest rooms;
+    space_.AddTo(&rooms, granules, kStream);
+    return rooms.room();
+  };
+  EXPECT_EQ(high(20), (runtime::Run{200, 230}));
+  EXPECT_EQ(high(31), (runtime::Run{100, 140}));
+  EXPECT_EQ(high(41), (runtime::Run{300, 700}));
+  EXPECT_EQ(high(401), std::nullopt);
+}
+
+TEST(HighestButLargestTest, WhateverTheOrderInWhichTheyCome) {
+  std::vector<runtime::Run> rooms{{0, 10}, {20, 60}, {70, 75}, {80, 120}, {130, 138}};
+  std::sort(rooms.begin(), rooms.end(), [](auto a, auto b) { return a.begin < b.begin; });
+  do {
+    FreeSpace::HighestButLargest high;
+    for (const runtime::Run room : rooms) high.Add(room);
+    EXPECT_EQ(high.room(), (runtime::Run{130, 138}));
+  } while (std::next_permutation(rooms.begin(), rooms.end(), [](auto a, auto b) { return a.begin < b.begin; }));
+
+  // Of two that are equally large the lower one is the largest.
+  FreeSpace::HighestButLargest high;
+  high.Add({80, 120});
+  high.Add({20, 60});
+  EXPECT_EQ(high.room(), (runtime::Run{80, 120}));
 }
 
 }  // namespace

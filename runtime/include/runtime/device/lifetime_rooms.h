@@ -4,7 +4,10 @@
 // that are left: one block of a large part of memory, or the last of many gradients. Where the sizes of a program
 // differ from iteration to iteration, best fit lays what is live then now here, now there, other pages are left, and
 // the views have to exchange them in every iteration. So blocks that will still be live then go to the lowest room that
-// holds them, and all others to the end of theirs: what is left is the same then, and less splintered.
+// holds them, and all others to the end of the highest, like two stacks: most of the others end in the reverse of the
+// order in which they came, and so leave to those below one room that grows, without holes. Not of the largest room, as
+// long as another holds them: it is for the largest requests, which nothing else does. What is left when memory is
+// tight is then much the same in every iteration, and less splintered.
 //
 // It takes knowing which blocks these are, so it is done only where mapping takes time, where what became of the blocks
 // is what had been guessed for them (LifetimePredictor), and where it is then seen to help. States: off; watching,
@@ -38,7 +41,7 @@ class LifetimeRooms {
   enum class Room : std::uint8_t {
     kAny,     // nothing is known of it, or nothing is sorted
     kLowest,  // at the front of the lowest one
-    kEnd,     // at the end of the smallest one
+    kHigh,    // at the end of the highest one, but for the largest
   };
 
   struct Guess {

@@ -36,10 +36,14 @@ class MemorySearch {
   MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
       : space_(space), views_(views), streams_(streams) {}
 
-  // The room of existing memory, contiguous in the base range, that holds `granules` and is the smallest or the lowest,
-  // by `fit`; not below granule `from`. Of rooms that several streams have left side by side always the smallest.
-  std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0,
-                                    FreeSpace::Fit fit = FreeSpace::Fit::kBest) const;
+  // The smallest room of existing memory, contiguous in the base range, that holds `granules`; not below granule
+  // `from`.
+  std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
+
+  // The lowest such room, and the highest but for the largest; none that several streams have left side by side, nor
+  // one to be waited for.
+  std::optional<Run> LowestRoom(Granule granules, StreamIndex stream, Granule from) const;
+  std::optional<Run> HighRoom(Granule granules, StreamIndex stream, Granule from) const;
 
   // Where a block lies that is laid at the front, or at the end, of its room.
   static Run FrontOf(Run room, Granule granules);
@@ -96,6 +100,10 @@ class MemorySearch {
   bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
 
  private:
+  // Calls visit(StreamIndex, position) for every stream whose fragments a request may use, up to that position.
+  template <typename Visit>
+  void VisitOrders(StreamIndex stream, Waits waits, Visit visit) const;
+
   const FreeSpace& space_;
   ViewTable& views_;
   const StreamTable& streams_;

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "runtime/base/address_bits.h"
 #include "runtime/base/flat_map.h"
@@ -121,12 +122,28 @@ class FreeSpace {
   std::optional<Run> LowestFit(Granule granules, StreamIndex stream, Granule from = 0,
                                std::uint64_t position = kAnyPosition) const noexcept;
 
-  enum class Fit : std::uint8_t { kBest, kLowest };
-  std::optional<Run> Find(Granule granules, StreamIndex stream, Fit fit, Granule from = 0,
-                          std::uint64_t position = kAnyPosition) const noexcept {
-    return fit == Fit::kLowest ? LowestFit(granules, stream, from, position)
-                               : BestFit(granules, stream, from, position);
-  }
+  // The highest of rooms, but for the largest, which is left to what no other holds.
+  class HighestButLargest {
+   public:
+    void Add(Run room) noexcept {
+      const bool larger = room.length() > largest_.length();
+      if (larger || (room.length() == largest_.length() && room.begin < largest_.begin)) std::swap(room, largest_);
+      if (room.end > highest_.end) highest_ = room;
+    }
+    // nullopt: there is none. The largest if there is no other.
+    std::optional<Run> room() const noexcept {
+      if (highest_.length() != 0) return highest_;
+      return largest_.length() != 0 ? std::optional(largest_) : std::nullopt;
+    }
+
+   private:
+    Run largest_{};
+    Run highest_{};  // of the others
+  };
+
+  // Adds the fragments of stream `stream` that LowestFit chooses from; likewise linear.
+  void AddTo(HighestButLargest* high, Granule granules, StreamIndex stream, Granule from = 0,
+             std::uint64_t position = kAnyPosition) const noexcept;
 
   // True if anything is free in the order of `stream`.
   bool Any(StreamIndex stream) const noexcept { return sizes_[stream].count != 0; }
@@ -179,10 +196,10 @@ class FreeSpace {
 
   static std::uint16_t ClassOf(Granule granules) noexcept;
   static int FilledClass(const SizeIndex& sizes, int size_class) noexcept;
-  // The best of `best` and what a class holds for such a request; of length 0: nothing. See BestFit.
-  template <typename Better>
-  Run FitInClass(const SizeIndex& sizes, int size_class, Granule granules, Granule from, std::uint64_t position,
-                 Run best, Better better) const noexcept;
+  // Calls visit(Run) for all that a class holds for such a request. See BestFit.
+  template <typename Visit>
+  void VisitFitting(const SizeIndex& sizes, int size_class, Granule granules, Granule from, std::uint64_t position,
+                    Visit visit) const noexcept;
   // Precondition: a fragment ends there.
   Index IndexAt(Granule end) const noexcept { return *by_end_.Find(end); }
 
