@@ -81,6 +81,16 @@ TEST_F(MemorySearchAcrossStreams, TheHighestButForTheLargestOfAllThatMayBeUsed) 
   EXPECT_EQ(High(201, other_), (runtime::Run{100, 400}));
 }
 
+TEST_F(MemorySearchAcrossStreams, WithoutAStreamWhatAllMayUse) {
+  space_.Release({2500, 2600}, {kNoStream, 0});
+  EXPECT_EQ(Lowest(20, kNoStream), (runtime::Run{1000, 1050}));
+  EXPECT_EQ(High(20, kNoStream), (runtime::Run{1000, 1050}));
+}
+
+TEST_F(MemorySearchAcrossStreams, TheLowestBehindWhereToBegin) {
+  EXPECT_EQ(search_.LowestRoom(20, other_, 1010), (runtime::Run{1010, 1050}));
+}
+
 TEST_F(MemorySearchAcrossStreams, TheHighestBehindWhereToBegin) {
   streams_.Order(other_, streams_.Here(one_));
   // The room at 100 is smaller from there on than that at 2000.

@@ -54,6 +54,7 @@ TEST_F(FreeSpaceTest, TheHighestRoomButForTheLargest) {
   };
   EXPECT_EQ(high(20), (runtime::Run{200, 230}));
   EXPECT_EQ(high(31), (runtime::Run{100, 140}));
+  EXPECT_EQ(high(40), (runtime::Run{100, 140}));
   EXPECT_EQ(high(41), (runtime::Run{300, 700}));
   EXPECT_EQ(high(401), std::nullopt);
 }
@@ -68,10 +69,15 @@ TEST(HighestButLargestTest, WhateverTheOrderInWhichTheyCome) {
   } while (std::next_permutation(rooms.begin(), rooms.end(), [](auto a, auto b) { return a.begin < b.begin; }));
 
   // Of two that are equally large the lower one is the largest.
-  FreeSpace::HighestButLargest high;
-  high.Add({80, 120});
-  high.Add({20, 60});
-  EXPECT_EQ(high.room(), (runtime::Run{80, 120}));
+  const auto of_two = [](runtime::Run first, runtime::Run second) {
+    FreeSpace::HighestButLargest high;
+    high.Add(first);
+    high.Add(second);
+    return high.room();
+  };
+  EXPECT_EQ(of_two({80, 120}, {20, 60}), (runtime::Run{80, 120}));
+  EXPECT_EQ(of_two({20, 60}, {80, 120}), (runtime::Run{80, 120}));
+  EXPECT_EQ(of_two({0, 10}, {80, 120}), (runtime::Run{0, 10}));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 // the views have to exchange them in every iteration. So blocks that will still be live then go to the lowest room that
 // holds them, and all others to the end of the highest, like two stacks: most of the others end in the reverse of the
 // order in which they came, and so leave to those below one room that grows, without holes. Not of the largest room, as
-// long as another holds them: it is for the largest requests, which nothing else does. What is left when memory is
+// long as another holds them: that is for the largest requests, which no other room holds. What is left when memory is
 // tight is then much the same in every iteration, and less splintered.
 //
 // It takes knowing which blocks these are, so it is done only where mapping takes time, where what became of the blocks

@@ -37,11 +37,12 @@ class MemorySearch {
       : space_(space), views_(views), streams_(streams) {}
 
   // The smallest room of existing memory, contiguous in the base range, that holds `granules`; not below granule
-  // `from`.
+  // `from`. If there is none and `from` is 0, the smallest that several streams have left side by side.
   std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
 
-  // The lowest such room, and the highest but for the largest; none that several streams have left side by side, nor
-  // one to be waited for.
+  // The lowest such room, and the highest but for the largest, or that if there is no other; none that several streams
+  // have left side by side, nor one to be waited for. What a stream has left is a room by itself beside others' here,
+  // too.
   std::optional<Run> LowestRoom(Granule granules, StreamIndex stream, Granule from) const;
   std::optional<Run> HighRoom(Granule granules, StreamIndex stream, Granule from) const;
 
@@ -100,7 +101,8 @@ class MemorySearch {
   bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
 
  private:
-  // Calls visit(StreamIndex, position) for every stream whose fragments a request may use, up to that position.
+  // Calls visit(StreamIndex, position) for the fragments of no stream, of the request's own, and of each other as far as
+  // that is ordered behind it; all of those where it may wait.
   template <typename Visit>
   void VisitOrders(StreamIndex stream, Waits waits, Visit visit) const;
 

@@ -122,7 +122,8 @@ class FreeSpace {
   std::optional<Run> LowestFit(Granule granules, StreamIndex stream, Granule from = 0,
                                std::uint64_t position = kAnyPosition) const noexcept;
 
-  // The highest of rooms, but for the largest, which is left to what no other holds.
+  // The highest of rooms, but for the largest, which is left to what no other holds; of several as large the lowest is
+  // the largest. Each room is to be added once.
   class HighestButLargest {
    public:
     void Add(Run room) noexcept {
