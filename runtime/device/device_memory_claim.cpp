@@ -231,8 +231,8 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
   return true;
 }
 
-// Where blocks are sorted by whether they last. What several streams have left side by side is not: nullopt then, and the
-// request goes where any other goes.
+// Where blocks are sorted by whether they last. What several streams have left side by side is not: nullopt then, and
+// the request goes where any other goes.
 std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
   const bool lowest = asked.guess->room == LifetimeRooms::Room::kLowest;
   const Granule granules = asked.granules;
