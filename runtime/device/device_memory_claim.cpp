@@ -234,14 +234,15 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
 // Where blocks are sorted by whether they last. What several streams have left side by side is not: nullopt then, and
 // the request goes where any other goes.
 std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
-  const bool lowest = asked.guess->room == LifetimeRooms::Room::kLowest;
   const Granule granules = asked.granules;
   const StreamIndex stream = asked.who.effective;
   const Granule from = plans_->online_from();
-  const std::optional<Run> room =
-      lowest ? search_->LowestRoom(granules, stream, from) : search_->HighRoom(granules, stream, from);
-  if (!room) return std::nullopt;
-  return lowest ? MemorySearch::FrontOf(*room, granules) : MemorySearch::EndOf(*room, granules);
+  if (asked.guess->room == LifetimeRooms::Room::kLowest) {
+    const std::optional<Run> lowest = search_->LowestRoom(granules, stream, from);
+    return lowest ? std::optional(MemorySearch::FrontOf(*lowest, granules)) : std::nullopt;
+  }
+  const std::optional<Run> high = search_->HighRoom(granules, stream, from);
+  return high ? std::optional(MemorySearch::EndOf(*high, granules)) : std::nullopt;
 }
 
 // Contiguous memory that exists and needs nothing from the driver.

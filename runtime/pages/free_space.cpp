@@ -233,7 +233,7 @@ bool FreeSpace::AllFree(Run run) const noexcept {
 }
 
 template <typename Visit>
-inline void FreeSpace::VisitFitting(const SizeIndex& sizes, int size_class, Granule granules, Granule from,
+inline void FreeSpace::VisitInClass(const SizeIndex& sizes, int size_class, Granule granules, Granule from,
                                     std::uint64_t position, Visit visit) const noexcept {
   for (Index i = sizes.head[size_class]; i != kNull; i = fragments_[i].next) {
     const Fragment& f = fragments_[i];
@@ -244,13 +244,22 @@ inline void FreeSpace::VisitFitting(const SizeIndex& sizes, int size_class, Gran
   }
 }
 
+template <typename Visit>
+inline void FreeSpace::VisitFitting(Granule granules, StreamIndex stream, Granule from, std::uint64_t position,
+                                    Visit visit) const noexcept {
+  const SizeIndex& sizes = sizes_[stream];
+  if (sizes.count == 0) return;
+  for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1))
+    VisitInClass(sizes, c, granules, from, position, visit);
+}
+
 std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Granule from,
                                       std::uint64_t position) const noexcept {
   const SizeIndex& sizes = sizes_[stream];
   if (sizes.count == 0) return std::nullopt;
   for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1)) {
     Run best{};
-    VisitFitting(sizes, c, granules, from, position, [&best](Run run) {
+    VisitInClass(sizes, c, granules, from, position, [&best](Run run) {
       const bool shorter = run.length() < best.length() || (run.length() == best.length() && run.begin < best.begin);
       if (best.end == 0 || shorter) best = run;
     });
@@ -261,23 +270,17 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
 
 std::optional<Run> FreeSpace::LowestFit(Granule granules, StreamIndex stream, Granule from,
                                         std::uint64_t position) const noexcept {
-  const SizeIndex& sizes = sizes_[stream];
-  if (sizes.count == 0) return std::nullopt;
   Run lowest{};
-  for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1))
-    VisitFitting(sizes, c, granules, from, position, [&lowest](Run run) {
-      if (lowest.end == 0 || run.begin < lowest.begin) lowest = run;
-    });
+  VisitFitting(granules, stream, from, position, [&lowest](Run run) {
+    if (lowest.end == 0 || run.begin < lowest.begin) lowest = run;
+  });
   if (lowest.end == 0) return std::nullopt;
   return lowest;
 }
 
 void FreeSpace::AddTo(HighestButLargest* high, Granule granules, StreamIndex stream, Granule from,
                       std::uint64_t position) const noexcept {
-  const SizeIndex& sizes = sizes_[stream];
-  if (sizes.count == 0) return;
-  for (int c = FilledClass(sizes, ClassOf(granules)); c != kClasses; c = FilledClass(sizes, c + 1))
-    VisitFitting(sizes, c, granules, from, position, [high](Run run) { high->Add(run); });
+  VisitFitting(granules, stream, from, position, [high](Run run) { high->Add(run); });
 }
 
 void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {

@@ -23,21 +23,21 @@ class CostWindow {
   // As many times the peak of live bytes are handed out in a window, at least.
   explicit CostWindow(double turnovers) : turnovers_(turnovers) {}
 
-  // `cost_ns` were spent since the last call; the first one, and that after Restart, only begins. Returns the share of the time when a window has ended.
+  // `cost_ns` were spent since the last call; the first one, and that after Restart, only begins. Returns the share of
+  // the time when a window has ended.
   std::optional<double> Spent(std::uint64_t cost_ns, const Moment& moment) noexcept;
 
   // What has been spent so far does not count.
-  void Restart() noexcept { open_ = false; }
+  void Restart() noexcept { begin_.reset(); }
 
   // The peak rose: the window has begun anew, and so has whoever counts windows.
   bool rose() const noexcept { return rose_; }
 
  private:
   const double turnovers_;
-  bool open_ = false;
   bool rose_ = false;
-  std::uint64_t cost_ns_ = 0;
-  Moment begin_{};
+  std::uint64_t cost_ns_ = 0;    // since the window began
+  std::optional<Moment> begin_;  // nullopt: with the next call
 };
 
 }  // namespace stalloc::runtime

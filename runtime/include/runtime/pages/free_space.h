@@ -199,7 +199,11 @@ class FreeSpace {
   static int FilledClass(const SizeIndex& sizes, int size_class) noexcept;
   // Calls visit(Run) for all that a class holds for such a request. See BestFit.
   template <typename Visit>
-  void VisitFitting(const SizeIndex& sizes, int size_class, Granule granules, Granule from, std::uint64_t position,
+  void VisitInClass(const SizeIndex& sizes, int size_class, Granule granules, Granule from, std::uint64_t position,
+                    Visit visit) const noexcept;
+  // For all that any class holds.
+  template <typename Visit>
+  void VisitFitting(Granule granules, StreamIndex stream, Granule from, std::uint64_t position,
                     Visit visit) const noexcept;
   // Precondition: a fragment ends there.
   Index IndexAt(Granule end) const noexcept { return *by_end_.Find(end); }
