@@ -95,7 +95,8 @@ class Compare(unittest.TestCase):
         entries = [{"map_calls": calls, "map_us": 10 * calls} for calls in (1700, 0, 90, 2, 4, 0)]
         shown = {"shim": {"raw": {"devices": [{"last_iterations": entries}]}}}
         self.assertEqual(compare.mapping(shown), (2, 20))
-        self.assertEqual(compare.mapping({"shim": {"mapping_after_6": (7, 8)}}), (7, 8))
+        shown["shim"]["mapping_after"] = (7, 8)  # what was asked for by --after
+        self.assertEqual(compare.mapping(shown), (7, 8))
         self.assertEqual(compare.mapping({}), (None, None))
 
     def test_equal_bits_ratio_and_outside(self):
@@ -299,7 +300,7 @@ for turn in range(int(sys.argv[1])):
 class Waves(unittest.TestCase):
     def waves(self, early):
         arguments = mock.Mock(workloads=["a", "b", "c"], allocators=["default", "stalloc1"], repeat=1, early=early)
-        arguments.after_six = False
+        arguments.after = 0
         return [[run.name for run in wave] for wave in run.Bench(arguments, "/d", None).waves()]
 
     def test_whole_workloads_as_many_as_fit(self):
@@ -317,6 +318,12 @@ class Workloads(unittest.TestCase):
         self.assertEqual(self.parse(), list(run.KINDS))
         self.assertEqual(self.parse("--workloads", "four,unseen,gpt2"), [*run.STATIC, *run.UNSEEN])
         self.assertEqual(self.parse("--workloads", "gan,gpt2"), ["gan", "gpt2"])
+
+    def test_sizes_follow_a_name(self):
+        spec = "moe:layers=12:experts=16"
+        self.assertEqual(self.parse("--workloads", f"{spec},moe"), [spec, "moe"])
+        self.assertEqual(run.program(spec)[2:], ["--size=layers=12", "--size=experts=16"])
+        self.assertEqual(run.program("moe"), run.program(spec)[:2])
 
     def test_a_name_that_is_none_ends_with_a_message(self):
         said = io.StringIO()
@@ -345,7 +352,7 @@ class Plots(unittest.TestCase):
         for name, times in (("default", [10] * 9), ("async", [11] * 9), ("stalloc2", [10] * 9)):
             results.append(result(name, range(9), times, outside=1700))
             results[-1].update(workload="w & v", repeat=0)
-        results[-1]["shim"] = {"fragmentation": 0.001, "mapping_after_6": (3, 40)}
+        results[-1]["shim"] = {"fragmentation": 0.001, "mapping_after": (3, 40)}
         drawn = plots.drawings([{"results": results}])
         self.assertEqual(sorted(drawn), ["fragmentation.svg", "mapping.svg", "step_time.svg"])
         self.assertEqual(self.marks(drawn["fragmentation.svg"], "circle"), 3 + 1 + 6)  # legend, "hollow", two of each

@@ -11,9 +11,9 @@ comparison is always with `default` of the same round. What is read:
             allocator's). The latter is read per workload from a run without the shim (default, or async for the runs on
             that backend), at the end of its steps: device use less PyTorch's reserve, that is context, loaded kernels
             and the libraries' own memory. How much more of it there is than under default is the column "fixed";
-  planned   of a stalloc run's requests; with --after-six also of those after step six: the counts of the whole run less
-            those of a run of six steps (the same program, so the same requests); likewise what is mapped after step six
-            where the shim has not told iterations apart;
+  planned   of a stalloc run's requests; with --after N also of those after step N: the counts of the whole run less
+            those of a run of N steps (the same program, so the same requests); likewise what is mapped after step N,
+            which is otherwise read off the iterations that the shim has told apart;
   step      median over steps of (time / default's time of the same step), after the warm-up: steps of one index do the
             same work under every allocator, also where sizes change from step to step.
 
@@ -40,7 +40,6 @@ from harness.compare import compare_all, merge, summaries
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STATIC = ("gpt2", "llama_rc", "resnet50", "moe")
-SHORT = 6  # steps of a short run: the plan must be in force by then
 KINDS = STATIC + ("vpp", "bert_var", "eval_mix", "side_streams", "lora", "gnn", "detection")
 # Written when the allocator stood, to see what it makes of programs that no decision in it was taken on.
 UNSEEN = ("gan", "rlhf", "rlhf_static", "diffusion", "second_order", "long_context", "lstm_packed", "vit_multires")
@@ -50,25 +49,35 @@ GROUPS = {"all": KINDS, "four": STATIC, "unseen": UNSEEN}
 
 
 def chosen(text):
-    """The workloads of a comma-separated list of names and groups, each once: an argument's type."""
+    """The workloads of a comma-separated list of names and groups, each once: an argument's type. A name may be
+    followed by sizes, as in moe:layers=12:experts=16."""
     names = [name for part in text.split(",") if part for name in GROUPS.get(part, (part,))]
-    unknown = [name for name in names if name not in KINDS + UNSEEN]
+    unknown = [name for name in names if name.split(":")[0] not in KINDS + UNSEEN]
     if unknown:
         known = f"workloads: {', '.join(KINDS + UNSEEN)}; groups: {', '.join(GROUPS)}"
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; {known}")
     return list(dict.fromkeys(names))
 
 
+def program(workload):
+    """The command line, without options of the run, of a workload as chosen() knows it."""
+    name, *sizes = workload.split(":")
+    return [sys.executable, os.path.join(HERE, "scripts", f"{name}.py"), *(f"--size={size}" for size in sizes)]
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--workloads", type=chosen, default="all", help=f"comma-separated names or groups: {', '.join(GROUPS)}"
+        "--workloads",
+        type=chosen,
+        default="all",
+        help=f"comma-separated names, each with its sizes (moe:layers=12:experts=16), or groups: {', '.join(GROUPS)}",
     )
     options.add(parser, "gpu-results")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="measure nothing: tables of these results.json")
     parser.add_argument(
-        "--after-six", action="store_true", help="stalloc: a run of six steps beside each, for 'after 6'"
+        "--after", type=int, default=0, metavar="N", help="stalloc: a run of N steps beside each, for 'after N'"
     )
     parser.add_argument(
         "--early", type=int, default=os.cpu_count(), metavar="N", help="processes to start side by side"
@@ -81,7 +90,7 @@ class Run:
 
     def __init__(self, directory, workload, allocator, repeat, short):
         self.workload, self.allocator, self.repeat, self.short = workload, allocator, repeat, short
-        self.name = f"{workload}.{allocator}.{repeat}" + (".six" if short else "")
+        self.name = f"{workload}.{allocator}.{repeat}" + (".short" if short else "")
         self.record_path = os.path.join(directory, f"{self.name}.record.json")
         self.statistics_path = os.path.join(directory, f"{self.name}.stats.json")
         # stalloc2 finds what stalloc1 left; a short run has a plan file of its own, so as not to disturb them.
@@ -97,15 +106,16 @@ class Bench:
         self.idle_bytes = self.nvml.used_bytes() or 0
         self.started = time.monotonic()
         self.durations, self.results, self.left_out, self.logs = {}, [], [], []
-        self.beginnings = {}  # (workload, allocator, repeat) -> the shim's figures after six steps
+        self.beginnings = {}  # (workload, allocator, repeat) -> the shim's figures after so many steps as --after says
 
     def start(self, run):
         """Starts a run's process, which will wait at its gate."""
         arguments = self.arguments
         extra = options.settings(arguments, run.allocator)
         environment = allocators.environment_for(run.allocator, arguments.lib, run.plan, run.statistics_path, extra)
-        command = [sys.executable, os.path.join(HERE, "scripts", f"{run.workload}.py"), "--gate"]
-        command += ["--steps", str(SHORT if run.short else arguments.steps), "--warmup", str(arguments.warmup)]
+        command = [*program(run.workload), "--gate"]
+        command += ["--steps", str(arguments.after if run.short else arguments.steps)]
+        command += ["--warmup", str(arguments.warmup)]
         command += ["--out", run.record_path, "--device", arguments.device] + ["--tiny"] * arguments.tiny
         run.child = Child(command, environment, self.directory, run.name, gated=True)
 
@@ -148,7 +158,7 @@ class Bench:
                 group = []
                 for allocator in self.arguments.allocators:
                     group.append(Run(self.directory, workload, allocator, repeat, False))
-                    if self.arguments.after_six and allocator in allocators.STALLOC:
+                    if self.arguments.after and allocator in allocators.STALLOC:
                         group.append(Run(self.directory, workload, allocator, repeat, True))
                 if wave and len(wave) + len(group) > self.arguments.early:
                     yield wave
@@ -181,13 +191,13 @@ class Bench:
         self.save(self)
 
     def attach_beginnings(self):
-        """Gives stalloc's results what they did after step six, where a short run tells it."""
+        """Gives stalloc's results what they did after step --after, where a short run tells it."""
         for result in self.results:
             beginning = self.beginnings.get((result["workload"], result["allocator"], result["repeat"]))
             if beginning:
-                figures, later = result["shim"], self.arguments.steps - SHORT
-                figures["planned_share_after_6"] = shim.share_of_later_requests(figures, beginning)
-                figures["mapping_after_6"] = shim.mapping_of_later_steps(figures, beginning, later)
+                figures, later = result["shim"], self.arguments.steps - self.arguments.after
+                figures["planned_share_after"] = shim.share_of_later_requests(figures, beginning)
+                figures["mapping_after"] = shim.mapping_of_later_steps(figures, beginning, later)
 
 
 def write(path, text):

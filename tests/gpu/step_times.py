@@ -49,7 +49,7 @@ class Bench:
 
     def _start(self, workload, allocator, turns, plan):
         arguments = self.arguments
-        command = [sys.executable, os.path.join(run.HERE, "scripts", f"{workload}.py"), "--gate"]
+        command = [*run.program(workload), "--gate"]
         command += ["--steps", str(arguments.steps), "--warmup", str(arguments.warmup), "--device", arguments.device]
         command += ["--out", self._path(workload, allocator, "record.json")] + ["--tiny"] * arguments.tiny
         extra = options.settings(arguments, allocator)

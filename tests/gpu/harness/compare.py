@@ -132,16 +132,18 @@ def _bits(runs):
 
 
 def mapping(run):
-    """(map calls, microseconds of mapping) per iteration: of the later half of those listed, or after step six.
+    """(map calls, microseconds of mapping) per iteration: after step --after, or of the later half of those listed.
 
     Where an iteration is several steps (training and an evaluation), the list goes back to the first ones, in which
     everything is mapped for the first time.
     """
+    if after := run.get("shim", {}).get("mapping_after"):
+        return after
     devices = run.get("shim", {}).get("raw", {}).get("devices", [])
     listed = [one.get("last_iterations", []) for one in devices]
     last = [entry for entries in listed for entry in entries[len(entries) // 2 :]]
     if not last:
-        return run.get("shim", {}).get("mapping_after_6") or (None, None)
+        return None, None
     return statistics.mean(e["map_calls"] for e in last), statistics.mean(e["map_us"] for e in last)
 
 
@@ -160,7 +162,7 @@ def _summary(runs):
         out[name] = _worst([one.get(name) for one in every])
     for name, counter in (("peak_live_bytes", "peak_allocated_bytes"), ("peak_reserved_bytes", "peak_reserved_bytes")):
         out[name] = _worst([f.get(name) or r.get(counter) for f, r in zip(figures, records)])
-    for name in ("planned", "online", "passed_through", "planned_share", "planned_share_after_6", "map_calls"):
+    for name in ("planned", "online", "passed_through", "planned_share", "planned_share_after", "map_calls"):
         out[name] = _middle([f.get(name) for f in figures])
     out["maps_per_iteration"] = _middle([maps for maps, _ in mapped])
     out["map_us_per_iteration"] = _middle([us for _, us in mapped])

@@ -14,7 +14,7 @@ _ROWS += [
     "online",
     "passed",
     "planned %",
-    "after 6 %",
+    "planned after, %",
     "maps",
 ]
 _ROWS += ["maps/step", "map µs/step"]
@@ -37,7 +37,7 @@ def rows(found):
             row += [table.percent(s["fragmentation"]), table.gib(s["outside_bytes"])]
             row += [table.percent(s["outside_fragmentation"]), table.mib(s["fixed_bytes"])]
             row += [table.count(s[key]) for key in ("planned", "online", "passed_through")]
-            row += [table.percent(s[key], 1) for key in ("planned_share", "planned_share_after_6")]
+            row += [table.percent(s[key], 1) for key in ("planned_share", "planned_share_after")]
             row += [table.count(s["map_calls"]), table.number(s["maps_per_iteration"], 1)]
             out.append(row + [table.number(s["map_us_per_iteration"], 0)])
     return _ROWS, out
@@ -103,14 +103,14 @@ def planning(found):
                     workload,
                     name,
                     table.percent(s["planned_share"], 1),
-                    table.percent(s["planned_share_after_6"], 1),
+                    table.percent(s["planned_share_after"], 1),
                 ]
                 out.append(row + [table.count(s["map_calls"]), table.number(maps, 1), table.percent(share)])
     return [
         "workload",
         "run",
         "planned %",
-        "after step 6 %",
+        "planned after, %",
         "maps, whole run",
         "maps an iteration",
         "mapping, % of a step",

@@ -10,8 +10,8 @@ from models import Gpt
 
 
 def build(job):
-    layers, width, heads = job.pick((24, 1024, 16), (2, 64, 4))
-    vocabulary, longest, batch = job.pick(30522, 97), job.pick(512, 64), job.batch(16, 2)
+    layers, width, heads = job.sizes(layers=(24, 2), width=(1024, 64), heads=(16, 4))
+    vocabulary, longest, batch = job.sizes(vocabulary=(30522, 97), longest=(512, 64), batch=(16, 2))
     with job.device:
         model = Gpt(layers, width, heads, vocabulary, longest, causal=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)

@@ -36,7 +36,8 @@ class Job:
         self.steps = arguments.steps
         self.device = torch.device(arguments.device)
         self.cuda = self.device.type == "cuda"
-        self._batch, self._recompute = arguments.batch, arguments.recompute
+        self._sizes, self._recompute = dict(arguments.size), arguments.recompute
+        self._known = []  # the names of the sizes that the workload has
         self.generator = torch.Generator(device=self.device).manual_seed(arguments.seed + 1)
         self.kept = []
 
@@ -44,9 +45,19 @@ class Job:
         """`full`, or `tiny` in a dry run."""
         return tiny if self.tiny else full
 
+    def sizes(self, **named):
+        """The sizes called so, each given as (full, tiny), in this order; --size NAME=NUMBER overrides one."""
+        self._known += named
+        return tuple(self._sizes.get(name, self.pick(*choice)) for name, choice in named.items())
+
     def batch(self, full, tiny):
         """The batch size: --batch if given."""
-        return self._batch or self.pick(full, tiny)
+        return self.sizes(batch=(full, tiny))[0]
+
+    def unknown_sizes(self):
+        """What is wrong with --size, "" if nothing: names that build() did not ask for."""
+        unknown = [name for name in self._sizes if name not in self._known]
+        return f"no such size: {', '.join(unknown)}; there are {', '.join(self._known)}" if unknown else ""
 
     def recompute(self, layers):
         """How many of the layers are recomputed in the backward pass: all, or --recompute of them."""
@@ -66,11 +77,29 @@ class Job:
         self.kept.extend(things)
 
 
+def _size(text):
+    """("width", 768) of "width=768": an argument's type."""
+    name, _, number = text.partition("=")
+    if not name.isidentifier() or not number.isdecimal() or int(number) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER, with a whole number above zero")
+    return name, int(number)
+
+
 def _parser(name):
     parser = argparse.ArgumentParser(prog=name, description=f"Trains the {name} workload and records what happened.")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warmup", type=int, default=8, help="steps left out of the median step time")
-    parser.add_argument("--batch", type=int, default=0, help="batch size instead of the workload's own")
+    parser.add_argument(
+        "--size",
+        type=_size,
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="instead of the workload's own: layers=12, width=768, ... (asked for an unknown one, it names those it has)",
+    )
+    parser.add_argument(
+        "--batch", type=lambda text: _size(f"batch={text}"), action="append", dest="size", help="--size batch=BATCH"
+    )
     parser.add_argument("--recompute", type=int, metavar="LAYERS", help="layers to recompute; all unless given")
     parser.add_argument("--tiny", action="store_true", help="small enough for a CPU: checks the script, not memory")
     parser.add_argument("--seed", type=int, default=1234)
@@ -205,7 +234,11 @@ def main(name, build):
         warnings.simplefilter("always")
         job = Job(arguments)
         try:
-            _loop(job, build(job), record, arguments.turns)
+            step = build(job)
+            if wrong := job.unknown_sizes():
+                print(f"{name}: {wrong}", file=sys.stderr)
+                return 2
+            _loop(job, step, record, arguments.turns)
         except torch.OutOfMemoryError as error:
             record["oom"] = True
             record["oom_message"] = str(error)[:400]

@@ -49,8 +49,8 @@ class Detector(nn.Module):
 
 
 def build(job):
-    width, classes, batch = job.pick(64, 8), job.pick(91, 5), job.batch(8, 1)
-    small, large, regions = job.pick((512, 1024, 512), (128, 192, 12))
+    width, classes, batch = job.sizes(width=(64, 8), classes=(91, 5), batch=(8, 1))
+    small, large, regions = job.sizes(small=(512, 128), large=(1024, 192), regions=(512, 12))
     with job.device:
         model = Detector(width, classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

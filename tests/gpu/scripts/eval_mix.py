@@ -11,8 +11,8 @@ ACCUMULATE, EVALUATE_EVERY = 4, 3
 
 
 def build(job):
-    layers, width, heads = job.pick((12, 1024, 16), (2, 64, 4))
-    vocabulary, length, batch = job.pick(50257, 97), job.pick(1024, 32), job.batch(4, 2)
+    layers, width, heads = job.sizes(layers=(12, 2), width=(1024, 64), heads=(16, 4))
+    vocabulary, length, batch = job.sizes(vocabulary=(50257, 97), length=(1024, 32), batch=(4, 2))
     evaluation_batch = 3 * batch
     with job.device:
         model = Gpt(layers, width, heads, vocabulary, length)

@@ -23,8 +23,8 @@ class Convolution(nn.Module):
 
 
 def build(job):
-    nodes, degree, features, width, classes = job.pick((60000, 8, 128, 512, 47), (300, 4, 16, 32, 7))
-    nodes = job.batch(nodes, nodes)
+    nodes = job.batch(60000, 300)
+    degree, features, width, classes = job.sizes(degree=(8, 4), features=(128, 16), width=(512, 32), classes=(47, 7))
     with job.device:
         model = nn.ModuleList([Convolution(features, width), Convolution(width, width), Convolution(width, width)])
         head = nn.Linear(width, classes)

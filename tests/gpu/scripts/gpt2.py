@@ -8,8 +8,8 @@ from models import Gpt, next_token_loss
 
 
 def build(job):
-    layers, width, heads = job.pick((24, 1024, 16), (2, 64, 4))
-    vocabulary, length, batch = job.pick(50257, 97), job.pick(1024, 32), job.batch(8, 2)
+    layers, width, heads = job.sizes(layers=(24, 2), width=(1024, 64), heads=(16, 4))
+    vocabulary, length, batch = job.sizes(vocabulary=(50257, 97), length=(1024, 32), batch=(8, 2))
     with job.device:
         model = Gpt(layers, width, heads, vocabulary, length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)

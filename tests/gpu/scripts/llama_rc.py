@@ -9,8 +9,8 @@ from models import Llama, next_token_loss
 
 
 def build(job):
-    layers, width, heads, hidden = job.pick((16, 2048, 16, 5504), (2, 64, 4, 96))
-    vocabulary, length, batch = job.pick(32000, 97), job.pick(2048, 32), job.batch(4, 2)
+    layers, width, heads, hidden = job.sizes(layers=(16, 2), width=(2048, 64), heads=(16, 4), hidden=(5504, 96))
+    vocabulary, length, batch = job.sizes(vocabulary=(32000, 97), length=(2048, 32), batch=(4, 2))
     with job.device:
         model = Llama(layers, width, heads, hidden, vocabulary, job.recompute(layers)).to(torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)

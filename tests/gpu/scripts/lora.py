@@ -23,8 +23,9 @@ class Adapted(nn.Module):
 
 
 def build(job):
-    layers, width, heads, hidden = job.pick((24, 2048, 16, 5504), (2, 64, 4, 96))
-    vocabulary, length, batch, rank = job.pick(32000, 97), job.pick(1024, 32), job.batch(8, 2), job.pick(16, 4)
+    layers, width, heads, hidden = job.sizes(layers=(24, 2), width=(2048, 64), heads=(16, 4), hidden=(5504, 96))
+    vocabulary, length, batch = job.sizes(vocabulary=(32000, 97), length=(1024, 32), batch=(8, 2))
+    (rank,) = job.sizes(rank=(16, 4))
     with job.device:
         model = Llama(layers, width, heads, hidden, vocabulary).requires_grad_(False)
         for block in model.blocks:

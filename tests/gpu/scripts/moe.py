@@ -63,11 +63,12 @@ class MoeBlock(nn.Module):
 
 
 def build(job):
-    layers, width, heads, hidden = job.pick((8, 1024, 16, 4096), (2, 64, 4, 128))
-    vocabulary, length, batch = job.pick(32000, 97), job.pick(1024, 32), job.batch(8, 2)
+    layers, width, heads, hidden = job.sizes(layers=(8, 2), width=(1024, 64), heads=(16, 4), hidden=(4096, 128))
+    vocabulary, length, batch = job.sizes(vocabulary=(32000, 97), length=(1024, 32), batch=(8, 2))
+    experts, chosen = job.sizes(experts=(8, 8), chosen=(2, 2))
     with job.device:
         model = Gpt(0, width, heads, vocabulary, length)
-        model.blocks = nn.ModuleList(MoeBlock(width, heads, hidden, 8, 2) for _ in range(layers))
+        model.blocks = nn.ModuleList(MoeBlock(width, heads, hidden, experts, chosen) for _ in range(layers))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     job.keep(model)
 

@@ -9,7 +9,7 @@ from common import main
 
 
 def build(job):
-    classes, side, batch = job.pick(1000, 10), job.pick(224, 32), job.batch(192, 2)
+    classes, side, batch = job.sizes(classes=(1000, 10), side=(224, 32), batch=(192, 2))
     with job.device:
         model = (torchvision.models.resnet18 if job.tiny else torchvision.models.resnet50)(num_classes=classes)
     model = model.to(memory_format=torch.channels_last)

@@ -64,8 +64,8 @@ class Metrics:
 
 
 def build(job):
-    layers, width, heads = job.pick((12, 1024, 16), (2, 64, 4))
-    vocabulary, length, batch = job.pick(32000, 97), job.pick(1024, 32), job.batch(8, 2)
+    layers, width, heads = job.sizes(layers=(12, 2), width=(1024, 64), heads=(16, 4))
+    vocabulary, length, batch = job.sizes(vocabulary=(32000, 97), length=(1024, 32), batch=(8, 2))
     with job.device:
         model = Gpt(layers, width, heads, vocabulary, length)
         project = torch.nn.Linear(64, width)

@@ -33,8 +33,8 @@ def schedule():
 
 
 def build(job):
-    layers, width, heads = job.pick((2, 2048, 16), (1, 64, 4))
-    vocabulary, length, batch = job.pick(32000, 97), job.pick(2048, 32), job.batch(1, 1)
+    layers, width, heads = job.sizes(layers=(2, 1), width=(2048, 64), heads=(16, 4))
+    vocabulary, length, batch = job.sizes(vocabulary=(32000, 97), length=(2048, 32), batch=(1, 1))
     with job.device:
         chunks = nn.ModuleList(nn.Sequential(*(Block(width, heads) for _ in range(layers))) for _ in range(CHUNKS))
         embedding = nn.Embedding(vocabulary, width)
