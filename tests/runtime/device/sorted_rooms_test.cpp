@@ -1,0 +1,134 @@
+// Where blocks lie in the memory of a program while LifetimeRooms sorts them, what ends that, and that what it costs to
+// begin is not held against the least memory.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "device_memory_fixture.h"
+
+namespace stalloc::runtime {
+namespace {
+
+//  MiB  0        6       8     12      14       20      22          30
+//       [ room ] [taken] [room] [taken] [ room ] [taken] [  room   ] [taken]
+//
+// An iteration of 10 ms: a block that lasts until a large one is there, one that does not, and the large one, for which
+// there is no one room. Its view is unmapped behind it, so that it is stitched anew in each.
+class SortedRoomsTest : public DeviceMemoryTest {
+ protected:
+  struct Places {  // in MiB
+    double lasting = 0.0;
+    double passing = 0.0;
+    bool operator==(const Places&) const = default;
+  };
+  static constexpr int kMostIterations = 100;
+  static constexpr Places kBestFit{8.0, 0.0};
+  static constexpr Places kSorted{0.0, 17.0};
+  // So many iterations, which hand out sixteen times what was live at the peak, the time budget looks at together.
+  static constexpr int kBudgetWindow = 27;
+
+  void SetUp() override {
+    DeviceMemoryTest::SetUp();
+    memory_ = Make({.growth = std::nullopt, .view_pages = 0, .clock_ns = [this] { return now_ns_ += cost_ns_; }});
+    std::vector<CUdeviceptr> rooms;
+    for (const std::size_t room_mib : {6, 4, 6, 8}) {
+      rooms.push_back(Begin(room_mib));
+      Begin(2);
+    }
+    base_ = rooms.front();
+    for (const CUdeviceptr room : rooms) End(room);
+  }
+
+  // Stitching takes `share` of its time.
+  Places Iterate(double share) {
+    constexpr std::uint64_t kIterationNs = 10'000'000;
+    cost_ns_ = static_cast<std::uint64_t>(share * kIterationNs);
+    const CUdeviceptr lasting = Begin(4);
+    const CUdeviceptr passing = Begin(3);
+    End(passing);
+    const std::uint64_t begun_ns = now_ns_;
+    End(Begin(12));
+    End(lasting);
+    now_ns_ = begun_ns + kIterationNs;
+    UnmapViews();
+    return {Mib(lasting), Mib(passing)};
+  }
+  // Until blocks lie so, but not for ever.
+  bool Until(Places wanted, double share) {
+    for (int i = 0; i < kMostIterations; ++i)
+      if (Iterate(share) == wanted) return true;
+    return false;
+  }
+
+  bool MoreMayBeHeld() const { return memory_->Counters().growth_bytes != 0; }
+
+  std::unique_ptr<DeviceMemory> memory_;
+
+ private:
+  CUdeviceptr Begin(std::size_t mib) {
+    const auto made = memory_->Allocate(mib * kMiB, On(0), 0);
+    EXPECT_EQ(made.result, CUDA_SUCCESS);
+    return made.address;
+  }
+  void End(CUdeviceptr block) { EXPECT_EQ(memory_->Free(block, On(0)), CUDA_SUCCESS); }
+  double Mib(CUdeviceptr block) const { return static_cast<double>(block - base_) / kMiB; }
+  void UnmapViews() {
+    (void)memory_->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
+    device_.ExecuteAll();
+    (void)memory_->Trim(~std::uint64_t{0});  // sees that it is done
+    memory_->TidyViews();
+    ASSERT_EQ(memory_->Counters().views, 0U);
+  }
+
+  CUdeviceptr base_ = 0;
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t cost_ns_ = 0;  // that passes each time that somebody asks the clock
+};
+
+TEST_F(SortedRoomsTest, WhatLastsLiesLowestTheRestAtTheEndOfTheHighestRoomButTheLargest) {
+  ASSERT_EQ(Iterate(0.02), kBestFit);
+  for (int i = 0; i < kMostIterations; ++i) {
+    const Places places = Iterate(0.02);
+    if (places == kBestFit) continue;
+    EXPECT_EQ(places.lasting, kSorted.lasting);
+    EXPECT_EQ(places.passing, kSorted.passing);
+    return;
+  }
+  FAIL() << "nothing was sorted";
+}
+
+// The rooms up to 14 MiB are left to the plan, and in those behind there is one alone for a block that does not last.
+TEST_F(SortedRoomsTest, NeitherLiesInWhatIsLeftToThePlan) {
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  auto plan = PlanOf({512}, 1);
+  plan->online_from = 7 * kPageGranules;
+  ASSERT_TRUE(memory_->Install(std::move(plan), PlanFollower::When::kNow));
+  const Places places = Iterate(0.02);
+  EXPECT_EQ(places.lasting, 14.0);
+  EXPECT_EQ(places.passing, 27.0);
+}
+
+// Sorting lowers the cost, but not to what the least memory may cost.
+TEST_F(SortedRoomsTest, BlocksAreNotSortedAnyMoreWhenMoreMayBeHeld) {
+  ASSERT_TRUE(Until(kSorted, 2.5 * TimeBudget::kShare));
+  for (int i = 0; i < 8 * kBudgetWindow && !MoreMayBeHeld(); ++i) ASSERT_EQ(Iterate(1.5 * TimeBudget::kShare), kSorted);
+  ASSERT_TRUE(MoreMayBeHeld());
+  EXPECT_EQ(Iterate(1.5 * TimeBudget::kShare), kBestFit);
+}
+
+// Sorting is tried and does not help. What was spent until then and a window more would be enough for more to be held;
+// what is spent from then on is so three windows later.
+TEST_F(SortedRoomsTest, NoMoreIsHeldForWhatIsSpentWhileBlocksAreTurnedRound) {
+  ASSERT_TRUE(Until(kSorted, 2 * TimeBudget::kShare));
+  ASSERT_TRUE(Until(kBestFit, 2 * TimeBudget::kShare));
+  for (int i = 0; i < kBudgetWindow; ++i) Iterate(2 * TimeBudget::kShare);
+  EXPECT_FALSE(MoreMayBeHeld());
+  for (int i = 0; i < 4 * kBudgetWindow; ++i) Iterate(2 * TimeBudget::kShare);
+  EXPECT_TRUE(MoreMayBeHeld());
+}
+
+}  // namespace
+}  // namespace stalloc::runtime
