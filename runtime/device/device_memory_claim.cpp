@@ -12,6 +12,10 @@ namespace {
 // replays: with 16 much of what can be saved is, with 128 nothing more is and a tenth more is mapped.
 constexpr Granule kMostPagesForParts = 48;
 
+// Until so many times its peak has been handed out a program counts as young: time for a plan. Chosen on replays among
+// 4, 6, 12 and 25; if it stayed young, three times as much would be mapped where sizes vary (tests/bench/RESULTS.md).
+constexpr std::uint64_t kYoungTurnovers = 12;
+
 }  // namespace
 
 template <typename Visit>
@@ -245,6 +249,19 @@ std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
   return high ? std::optional(MemorySearch::EndOf(*high, granules)) : std::nullopt;
 }
 
+// In the first iterations of a program, in which it makes what it will keep and holds most above its live bytes.
+bool DeviceMemory::Young() const noexcept {
+  return counters_.planned_bytes + counters_.online_bytes < kYoungTurnovers * counters_.peak_live_bytes;
+}
+
+// Where in its room a block lies that has no other reason. While the program is young the part of a page that a block
+// on a page's boundary would leave before it stays at the front of the room, where the next block that is no whole
+// pages begins: shut in, it would be of use to the smallest only.
+Run DeviceMemory::PlaceIn(Run room, Granule granules) const noexcept {
+  const Run front = MemorySearch::FrontOf(room, granules);
+  return front.begin != room.begin && Young() ? MemorySearch::EndOf(room, granules) : front;
+}
+
 // Contiguous memory that exists and needs nothing from the driver.
 std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
   if (asked.guess != nullptr && asked.guess->room != LifetimeRooms::Room::kAny) [[unlikely]]
@@ -258,9 +275,9 @@ std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
   // While the program still makes what it will keep, the room below belongs to that.
   if (!room && from != 0 && !plans_->settling()) room = find(0);
   if (!room) return std::nullopt;
-  const Run front = MemorySearch::FrontOf(*room, granules);
+  const Run place = PlaceIn(*room, granules);
   const bool large = std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
-  return large && granules > kPageGranules ? large_rooms_.Place(*room, front) : front;
+  return large && granules > kPageGranules ? large_rooms_.Place(*room, place) : place;
 }
 
 // The same, or a kept view.
@@ -287,6 +304,10 @@ bool DeviceMemory::TakeBest(const Asked& asked, bool frugal, Claim* claim) {
     Take(std::move(found), granules, stream, claim);
     return true;
   };
+  const auto take_room = [&](Waits waits) {
+    const std::optional<Run> room = search_->ContiguousRoom(granules, stream, waits);
+    return room && take({.kind = Found::Kind::kRun, .run = PlaceIn(*room, granules)});
+  };
   if (TakeExisting(asked, claim)) return true;
 
   const Granule from = plans_->online_from();
@@ -300,12 +321,12 @@ bool DeviceMemory::TakeBest(const Asked& asked, bool frugal, Claim* claim) {
   const bool apart = !large && from != 0 && plans_->settling();
   if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
-  if (take(search_->Contiguous(granules, stream, Waits::kNo))) return true;
+  if (take_room(Waits::kNo)) return true;
   if (large && take(search_->Exchange(granules, stream, Waits::kNo, 0, from))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
   // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
   if (MayWait()) {
-    if (take(search_->Contiguous(granules, stream, Waits::kYes))) return true;
+    if (take_room(Waits::kYes)) return true;
     if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->Stitch(granules, stream, Waits::kYes, 0, from))) return true;
   }

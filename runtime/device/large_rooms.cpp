@@ -4,14 +4,14 @@
 
 namespace stalloc::runtime {
 
-Run LargeRooms::Place(Run room, Run front) noexcept {
-  const Granule granules = front.length();
+Run LargeRooms::Place(Run room, Run proposed) noexcept {
+  const Granule granules = proposed.length();
   auto seen = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.granules == granules; });
   if (seen == seen_.end()) {
     seen = seen_.begin() + oldest_;
     oldest_ = (oldest_ + 1) % seen_.size();
     *seen = {granules, room, false};
-    return front;
+    return proposed;
   }
   // A room that is the same as before says nothing new: the block stays where it was in it.
   if (seen->room.end != room.end)
@@ -19,9 +19,9 @@ Run LargeRooms::Place(Run room, Run front) noexcept {
   else if (seen->room.begin != room.begin)
     seen->at_end = true;
   seen->room = room;
-  if (!seen->at_end) return front;
+  if (!seen->at_end) return proposed;
   const Granule begin = (room.end - granules) / kPageGranules * kPageGranules;
-  return begin < front.begin ? front : Run{begin, begin + granules};
+  return begin < proposed.begin ? proposed : Run{begin, begin + granules};
 }
 
 }  // namespace stalloc::runtime

@@ -161,11 +161,6 @@ std::optional<Run> MemorySearch::HighRoom(Granule granules, StreamIndex stream, 
   return high.room();
 }
 
-Found MemorySearch::Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from) const {
-  const std::optional<Run> room = ContiguousRoom(granules, stream, waits, from);
-  return room ? Found{.kind = Found::Kind::kRun, .run = FrontOf(*room, granules)} : Found{};
-}
-
 Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) const {
   const ViewIndex view = views_.Find(PagesOf(granules), [&](ViewTable::View& candidate) {
     const PageNumber count = PagesUnder(candidate.head, granules);

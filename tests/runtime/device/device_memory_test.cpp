@@ -64,6 +64,29 @@ TEST_F(DeviceMemoryTest, ASnapshotSaysWhereIdleMemoryLiesAndWhoseTheLiveIs) {
       << "every idle byte has one reason";
 }
 
+// A room that begins inside a page, and a block of ten pages: [taken] [.5 page][room of 20 pages] [taken ...]
+TEST_F(DeviceMemoryTest, WhileTheProgramIsYoungAPartOfAPageIsNotShutIn) {
+  auto memory = Make();
+  const CUdeviceptr below = memory->Allocate(3 * kMiB, On(0), 0).address;
+  const CUdeviceptr room = memory->Allocate(41 * kMiB, On(0), 0).address;
+  (void)memory->Allocate(400 * kMiB, On(0), 0);  // so that ten pages are no large block
+  ASSERT_EQ(room, below + 3 * kMiB);
+  ASSERT_EQ(memory->Free(room, On(0)), CUDA_SUCCESS);
+
+  const CUdeviceptr at_end = memory->Allocate(20 * kMiB, On(0), 0).address;
+  EXPECT_EQ(at_end, room + 21 * kMiB);
+  const CUdeviceptr at_front = memory->Allocate(9 * kMiB, On(0), 0).address;
+  EXPECT_EQ(at_front, room) << "of parts of pages: no page would be shut in";
+  for (const CUdeviceptr block : {at_end, at_front}) ASSERT_EQ(memory->Free(block, On(0)), CUDA_SUCCESS);
+
+  CUdeviceptr last = 0;
+  for (std::uint64_t handed_out = 0; handed_out < 13 * memory->Counters().peak_live_bytes; handed_out += 20 * kMiB) {
+    last = memory->Allocate(20 * kMiB, On(0), 0).address;
+    ASSERT_EQ(memory->Free(last, On(0)), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(last, room + kMiB) << "at the front, on a page";
+}
+
 TEST_F(DeviceMemoryTest, AnotherStreamWaitsOnlyWhenTheAlternativeIsMoreMemory) {
   auto memory = Make();
   const auto a = memory->Allocate(8 * kMiB, On(1), 0);

@@ -274,6 +274,8 @@ class DeviceMemory {
   }
   bool IsBehindExactly(StreamIndex stream, Run run) const noexcept;
   std::optional<Run> FindSorted(const Asked& asked) const;
+  bool Young() const noexcept;
+  Run PlaceIn(Run room, Granule granules) const noexcept;
   std::optional<Run> FindExisting(const Asked& asked);
   bool TakeExisting(const Asked& asked, Claim* claim);
   bool TakeBest(const Asked& asked, bool frugal, Claim* claim);

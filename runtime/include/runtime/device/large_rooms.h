@@ -22,8 +22,8 @@ class LargeRooms {
   // A block of at least this part of the memory that exists is large. Chosen on replays (tests/bench/RESULTS.md).
   static constexpr Granule kPart = 16;
 
-  // Where a block that best fit lays at `front` of `room` goes, and what it says about the next of its size.
-  Run Place(Run room, Run front) noexcept;
+  // Where a block goes that would lie at `proposed` in `room`, and what it says about the next of its size.
+  Run Place(Run room, Run proposed) noexcept;
 
  private:
   struct Seen {

@@ -50,9 +50,6 @@ class MemorySearch {
   static Run FrontOf(Run room, Granule granules);
   static Run EndOf(Run room, Granule granules);
 
-  // At the front of its room.
-  Found Contiguous(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
-
   // A kept view whose first pages are all free, from where its blocks begin.
   Found KeptView(Granule granules, StreamIndex stream, Waits waits) const;
 
