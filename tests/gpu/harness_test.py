@@ -297,10 +297,50 @@ for turn in range(int(sys.argv[1])):
         self.assertIsNone(code)
 
 
+class After(unittest.TestCase):
+    """What a child has done at one of its steps, asked for while it stands between two of them."""
+
+    STEPS = """
+import json, os, signal, sys
+done = 0
+def say(*_):
+    total = {"planned_requests": 10 * done, "online_requests": 5, "map_calls": done}
+    with open(sys.argv[1] + ".part", "w") as file:
+        json.dump({"format": "stalloc-statistics", "total": total, "process": {}}, file)
+    os.replace(sys.argv[1] + ".part", sys.argv[1])
+signal.signal(signal.SIGUSR2, say)
+print("ready", flush=True)
+sys.stdin.readline()
+reports = int(sys.argv[sys.argv.index("--turns") + 1])
+for step in range(int(sys.argv[2]) + 1):
+    os.write(reports, b".")
+    sys.stdin.readline()
+    done = step + 1
+"""
+
+    def after(self, steps, ends_after):
+        with tempfile.TemporaryDirectory() as directory:
+            one = run.Run(directory, "moe", "stalloc1", 0)
+            command = [sys.executable, "-c", self.STEPS, one.statistics_path, str(ends_after)]
+            one.child = child.Child(command, dict(os.environ), directory, one.name, gated=True, turns=True)
+            self.assertTrue(one.child.wait_until_ready(30))
+            one.child.release()
+            bench = run.Bench(mock.Mock(steps=steps, after=4, timeout=30), directory, None)
+            found = bench.go_through_turns(one)
+            self.assertEqual(one.child.wait(30)[0], 0)
+        return found
+
+    def test_it_is_asked_between_two_steps(self):
+        found = self.after(steps=9, ends_after=9)
+        self.assertEqual((found["planned"], found["map_calls"]), (40, 4))
+
+    def test_a_child_that_ends_before_says_nothing(self):
+        self.assertEqual(self.after(steps=9, ends_after=2), {})
+
+
 class Waves(unittest.TestCase):
     def waves(self, early):
         arguments = mock.Mock(workloads=["a", "b", "c"], allocators=["default", "stalloc1"], repeat=1, early=early)
-        arguments.after = 0
         return [[run.name for run in wave] for wave in run.Bench(arguments, "/d", None).waves()]
 
     def test_whole_workloads_as_many_as_fit(self):

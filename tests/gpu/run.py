@@ -11,9 +11,9 @@ comparison is always with `default` of the same round. What is read:
             allocator's). The latter is read per workload from a run without the shim (default, or async for the runs on
             that backend), at the end of its steps: device use less PyTorch's reserve, that is context, loaded kernels
             and the libraries' own memory. How much more of it there is than under default is the column "fixed";
-  planned   of a stalloc run's requests; with --after N also of those after step N: the counts of the whole run less
-            those of a run of N steps (the same program, so the same requests); likewise what is mapped after step N,
-            which is otherwise read off the iterations that the shim has told apart;
+  planned   of a stalloc run's requests; with --after N also of those after step N: the counts at the end less those in
+            the statistics that the shim is asked for, by a signal, before the program goes on to the next step; likewise
+            what is mapped after step N, which is otherwise read off the iterations that the shim has told apart;
   step      median over steps of (time / default's time of the same step), after the warm-up: steps of one index do the
             same work under every allocator, also where sizes change from step to step.
 
@@ -28,7 +28,6 @@ Exit code 0: every run finished with the default's bits; 1: not; 77: no GPU or n
 import argparse
 import json
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -77,7 +76,7 @@ def parse():
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="measure nothing: tables of these results.json")
     parser.add_argument(
-        "--after", type=int, default=0, metavar="N", help="stalloc: a run of N steps beside each, for 'after N'"
+        "--after", type=int, default=0, metavar="N", help="stalloc: also what is planned and mapped after step N"
     )
     parser.add_argument(
         "--early", type=int, default=os.cpu_count(), metavar="N", help="processes to start side by side"
@@ -88,14 +87,12 @@ def parse():
 class Run:
     """One process to be measured, and the files that it and the shim leave."""
 
-    def __init__(self, directory, workload, allocator, repeat, short):
-        self.workload, self.allocator, self.repeat, self.short = workload, allocator, repeat, short
-        self.name = f"{workload}.{allocator}.{repeat}" + (".short" if short else "")
+    def __init__(self, directory, workload, allocator, repeat):
+        self.workload, self.allocator, self.repeat = workload, allocator, repeat
+        self.name = f"{workload}.{allocator}.{repeat}"
         self.record_path = os.path.join(directory, f"{self.name}.record.json")
         self.statistics_path = os.path.join(directory, f"{self.name}.stats.json")
-        # stalloc2 finds what stalloc1 left; a short run has a plan file of its own, so as not to disturb them.
-        self.whole_plan = os.path.join(directory, f"{workload}.{repeat}.plan")
-        self.plan = f"{self.whole_plan}.{allocator}.short" if short else self.whole_plan
+        self.plan = os.path.join(directory, f"{workload}.{repeat}.plan")  # stalloc2 finds what stalloc1 left
         self.child = None
 
 
@@ -106,18 +103,19 @@ class Bench:
         self.idle_bytes = self.nvml.used_bytes() or 0
         self.started = time.monotonic()
         self.durations, self.results, self.left_out, self.logs = {}, [], [], []
-        self.beginnings = {}  # (workload, allocator, repeat) -> the shim's figures after so many steps as --after says
 
     def start(self, run):
         """Starts a run's process, which will wait at its gate."""
         arguments = self.arguments
         extra = options.settings(arguments, run.allocator)
+        if arguments.after and run.allocator in allocators.STALLOC:
+            extra["STALLOC_STATS_SIGNAL"] = "SIGUSR2"
         environment = allocators.environment_for(run.allocator, arguments.lib, run.plan, run.statistics_path, extra)
         command = [*program(run.workload), "--gate"]
-        command += ["--steps", str(arguments.after if run.short else arguments.steps)]
-        command += ["--warmup", str(arguments.warmup)]
+        command += ["--steps", str(arguments.steps), "--warmup", str(arguments.warmup)]
         command += ["--out", run.record_path, "--device", arguments.device] + ["--tiny"] * arguments.tiny
-        run.child = Child(command, environment, self.directory, run.name, gated=True)
+        turns = arguments.after != 0  # under every allocator, for a turn takes some microseconds between two steps
+        run.child = Child(command, environment, self.directory, run.name, gated=True, turns=turns)
 
     def enough_time(self, workload):
         left = self.arguments.time_budget - (time.monotonic() - self.started)
@@ -125,23 +123,22 @@ class Bench:
 
     def measure(self, run):
         child = run.child
-        if run.short and run.allocator == "stalloc2" and os.path.exists(run.whole_plan):
-            shutil.copyfile(run.whole_plan, run.plan)
         device.wait_until_idle(self.nvml, self.idle_bytes)
         with device.Sampler([self.nvml]) as sampler:
             child.release()
+            beginning = self.go_through_turns(run) if self.arguments.after else {}
             code, seconds = child.wait(self.arguments.timeout)
-        if not run.short:
-            self.durations[run.workload] = max(seconds, self.durations.get(run.workload, 0))
+        self.durations[run.workload] = max(seconds, self.durations.get(run.workload, 0))
         result = {"workload": run.workload, "allocator": run.allocator, "repeat": run.repeat, "exit": code}
         result.update(seconds=seconds, outside_peak_bytes=sampler.peak_bytes[0], outside_samples=sampler.samples)
         result["record"] = options.record(run.record_path)
         if run.allocator in allocators.STALLOC:
-            result["shim"] = shim.figures_of(child.stderr(), run.statistics_path)
-        if run.short:
-            self.beginnings[run.workload, run.allocator, run.repeat] = result["shim"]
-        else:
-            self.results.append(result)
+            result["shim"] = figures = shim.figures_of(child.stderr(), run.statistics_path)
+            if beginning:
+                later = self.arguments.steps - self.arguments.after
+                figures["planned_share_after"] = shim.share_of_later_requests(figures, beginning)
+                figures["mapping_after"] = shim.mapping_of_later_steps(figures, beginning, later)
+        self.results.append(result)
         self.logs.append(
             f"=== {run.name}: exit {code}, {seconds:.1f} s\n{tail(child.stdout(), 4)}\n{tail(child.stderr())}"
         )
@@ -150,16 +147,24 @@ class Bench:
         if code != 0:
             print(tail(child.stderr(), 8), flush=True)
 
+    def go_through_turns(self, run):
+        """Lets a child that takes turns do all of its steps. Returns the shim's figures after step --after, {} if it has
+        none; a child that stops early is left to whoever waits for it."""
+        beginning = {}
+        for step in range(self.arguments.steps + 1):
+            if not run.child.await_turn(self.arguments.timeout):
+                break
+            if step == self.arguments.after and run.allocator in allocators.STALLOC:
+                beginning = shim.statistics_on_request(run.child, run.statistics_path)
+            run.child.give_turn()
+        return beginning
+
     def waves(self):
         """Lists of runs whose processes start together: whole workloads, as many as fit into --early."""
         wave = []
         for repeat in range(self.arguments.repeat):
             for workload in self.arguments.workloads:
-                group = []
-                for allocator in self.arguments.allocators:
-                    group.append(Run(self.directory, workload, allocator, repeat, False))
-                    if self.arguments.after and allocator in allocators.STALLOC:
-                        group.append(Run(self.directory, workload, allocator, repeat, True))
+                group = [Run(self.directory, workload, name, repeat) for name in self.arguments.allocators]
                 if wave and len(wave) + len(group) > self.arguments.early:
                     yield wave
                     wave = []
@@ -175,7 +180,6 @@ class Bench:
                 run.child.wait_until_ready(self.arguments.timeout)
             while waiting and self.enough_time(waiting[0].workload):
                 self.measure(waiting.pop(0))
-                self.attach_beginnings()
                 self.save(self)
         finally:
             for run in waiting:
@@ -189,15 +193,6 @@ class Bench:
             else:
                 self.left_out += [run.name for run in self.run_wave(wave)]
         self.save(self)
-
-    def attach_beginnings(self):
-        """Gives stalloc's results what they did after step --after, where a short run tells it."""
-        for result in self.results:
-            beginning = self.beginnings.get((result["workload"], result["allocator"], result["repeat"]))
-            if beginning:
-                figures, later = result["shim"], self.arguments.steps - self.arguments.after
-                figures["planned_share_after"] = shim.share_of_later_requests(figures, beginning)
-                figures["mapping_after"] = shim.mapping_of_later_steps(figures, beginning, later)
 
 
 def write(path, text):

@@ -88,6 +88,9 @@ class Child:
             pass
         self.process.wait()
 
+    def send_signal(self, number):
+        self.process.send_signal(number)
+
     def dismiss(self):
         """Ends a child that is not needed any more, wherever it is."""
         self.kill()

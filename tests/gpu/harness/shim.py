@@ -4,7 +4,10 @@ A figure that is not there is None, never a guess.
 """
 
 import json
+import os
 import re
+import signal
+import time
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _LINE = re.compile(r"^stalloc\[(?P<who>[^\]]*)\] .*fragmentation.*$", re.M)
@@ -79,8 +82,20 @@ def read_statistics(path):
     return figures
 
 
+def statistics_on_request(child, path, timeout_s=10):
+    """What a child that was started with STALLOC_STATS_SIGNAL=SIGUSR2 has done so far, as read_statistics(); {} if it
+    does not say."""
+    if os.path.exists(path):
+        os.remove(path)
+    child.send_signal(signal.SIGUSR2)
+    deadline = time.monotonic() + timeout_s
+    while not os.path.exists(path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return read_statistics(path)
+
+
 def share_of_later_requests(whole, beginning):
-    """The planned share of what `whole` served beyond `beginning`, the same program stopped early; None if unknown."""
+    """The planned share of what `whole` served beyond `beginning`, its figures at an earlier step; None if unknown."""
     counts = [figures.get(key) for figures in (whole, beginning) for key in ("planned", "online")]
     if any(count is None for count in counts):
         return None
