@@ -12,8 +12,9 @@ namespace {
 // replays: with 16 much of what can be saved is, with 128 nothing more is and a tenth more is mapped.
 constexpr Granule kMostPagesForParts = 48;
 
-// Until so many times its peak has been handed out a program counts as young: time for a plan. Chosen on replays among
-// 4, 6, 12 and 25; if it stayed young, three times as much would be mapped where sizes vary (tests/bench/RESULTS.md).
+// A program counts as young until so many times its peak has been handed out, which leaves time for a plan to come; and
+// again when its peak rises. Chosen on replays among 4, 6, 12 and 25; if it stayed young, three times as much would be
+// mapped where sizes vary (tests/bench/RESULTS.md).
 constexpr std::uint64_t kYoungTurnovers = 12;
 
 }  // namespace
@@ -304,7 +305,7 @@ bool DeviceMemory::TakeBest(const Asked& asked, bool frugal, Claim* claim) {
     Take(std::move(found), granules, stream, claim);
     return true;
   };
-  const auto take_room = [&](Waits waits) {
+  const auto take_contiguous = [&](Waits waits) {
     const std::optional<Run> room = search_->ContiguousRoom(granules, stream, waits);
     return room && take({.kind = Found::Kind::kRun, .run = PlaceIn(*room, granules)});
   };
@@ -321,12 +322,12 @@ bool DeviceMemory::TakeBest(const Asked& asked, bool frugal, Claim* claim) {
   const bool apart = !large && from != 0 && plans_->settling();
   if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));
 
-  if (take_room(Waits::kNo)) return true;
+  if (take_contiguous(Waits::kNo)) return true;
   if (large && take(search_->Exchange(granules, stream, Waits::kNo, 0, from))) return true;
   if (large && take(search_->Stitch(granules, stream, Waits::kNo, 0, from))) return true;
   // Other streams' memory, behind a wait: only now, when the alternative is to hold more.
   if (MayWait()) {
-    if (take_room(Waits::kYes)) return true;
+    if (take_contiguous(Waits::kYes)) return true;
     if (large && take(search_->KeptView(granules, stream, Waits::kYes))) return true;
     if (large && take(search_->Stitch(granules, stream, Waits::kYes, 0, from))) return true;
   }

@@ -308,7 +308,8 @@ def say(*_):
     with open(sys.argv[1] + ".part", "w") as file:
         json.dump({"format": "stalloc-statistics", "total": total, "process": {}}, file)
     os.replace(sys.argv[1] + ".part", sys.argv[1])
-signal.signal(signal.SIGUSR2, say)
+if sys.argv[3] == "handles":
+    signal.signal(signal.SIGUSR2, say)
 print("ready", flush=True)
 sys.stdin.readline()
 reports = int(sys.argv[sys.argv.index("--turns") + 1])
@@ -318,17 +319,21 @@ for step in range(int(sys.argv[2]) + 1):
     done = step + 1
 """
 
-    def after(self, steps, ends_after):
+    def after(self, steps, ends_after, handles="handles"):
         with tempfile.TemporaryDirectory() as directory:
             one = run.Run(directory, "moe", "stalloc1", 0)
-            command = [sys.executable, "-c", self.STEPS, one.statistics_path, str(ends_after)]
+            command = [sys.executable, "-c", self.STEPS, one.statistics_path, str(ends_after), handles]
             one.child = child.Child(command, dict(os.environ), directory, one.name, gated=True, turns=True)
             self.assertTrue(one.child.wait_until_ready(30))
             one.child.release()
             bench = run.Bench(mock.Mock(steps=steps, after=4, timeout=30), directory, None)
             found = bench.go_through_turns(one)
             self.assertEqual(one.child.wait(30)[0], 0)
+            self.assertFalse(os.path.exists(one.statistics_path), "would pass for the whole run's")
         return found
+
+    def test_a_child_that_the_signal_would_end_is_not_asked(self):
+        self.assertEqual(self.after(steps=9, ends_after=9, handles="not"), {})
 
     def test_it_is_asked_between_two_steps(self):
         found = self.after(steps=9, ends_after=9)
@@ -364,6 +369,11 @@ class Workloads(unittest.TestCase):
         self.assertEqual(self.parse("--workloads", f"{spec},moe"), [spec, "moe"])
         self.assertEqual(run.program(spec)[2:], ["--size=layers=12", "--size=experts=16"])
         self.assertEqual(run.program("moe"), run.program(spec)[:2])
+
+    def test_after_the_last_step_there_is_nothing_to_measure(self):
+        for after in ("40", "-1"):
+            with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+                self.parse("--after", after)
 
     def test_a_name_that_is_none_ends_with_a_message(self):
         said = io.StringIO()

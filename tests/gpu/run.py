@@ -81,7 +81,10 @@ def parse():
     parser.add_argument(
         "--early", type=int, default=os.cpu_count(), metavar="N", help="processes to start side by side"
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.after and not 0 < arguments.after < arguments.steps:
+        parser.error(f"--after {arguments.after}: a step before the last of {arguments.steps} is meant")
+    return arguments
 
 
 class Run:
@@ -127,7 +130,7 @@ class Bench:
         with device.Sampler([self.nvml]) as sampler:
             child.release()
             beginning = self.go_through_turns(run) if self.arguments.after else {}
-            code, seconds = child.wait(self.arguments.timeout)
+            code, seconds = child.wait(self.seconds_left(run))
         self.durations[run.workload] = max(seconds, self.durations.get(run.workload, 0))
         result = {"workload": run.workload, "allocator": run.allocator, "repeat": run.repeat, "exit": code}
         result.update(seconds=seconds, outside_peak_bytes=sampler.peak_bytes[0], outside_samples=sampler.samples)
@@ -147,15 +150,19 @@ class Bench:
         if code != 0:
             print(tail(child.stderr(), 8), flush=True)
 
+    def seconds_left(self, run):
+        """Of the time limit of a run that has been released."""
+        return max(0.0, run.child.started + self.arguments.timeout - time.monotonic())
+
     def go_through_turns(self, run):
         """Lets a child that takes turns do all of its steps. Returns the shim's figures after step --after, {} if it has
         none; a child that stops early is left to whoever waits for it."""
         beginning = {}
         for step in range(self.arguments.steps + 1):
-            if not run.child.await_turn(self.arguments.timeout):
+            if not run.child.await_turn(self.seconds_left(run)):
                 break
             if step == self.arguments.after and run.allocator in allocators.STALLOC:
-                beginning = shim.statistics_on_request(run.child, run.statistics_path)
+                beginning = shim.statistics_on_request(run.child.process, run.statistics_path)
             run.child.give_turn()
         return beginning
 

@@ -2,7 +2,8 @@
 
 A gated child does its imports, says "ready" and waits for a line on stdin before it touches CUDA, so that several get
 ready side by side and then run one after another. A child that takes turns stops again before each unit of its work, so
-that several do theirs by turns. Every child leads its own process group; only that group is killed.
+that several do theirs by turns, or that one can be asked between two of them. Every child leads its own process group;
+only that group is killed.
 """
 
 import os
@@ -87,9 +88,6 @@ class Child:
         except ProcessLookupError:
             pass
         self.process.wait()
-
-    def send_signal(self, number):
-        self.process.send_signal(number)
 
     def dismiss(self):
         """Ends a child that is not needed any more, wherever it is."""

@@ -132,7 +132,8 @@ def _bits(runs):
 
 
 def mapping(run):
-    """(map calls, microseconds of mapping) per iteration: after step --after, or of the later half of those listed.
+    """(map calls, microseconds of mapping) per step after step --after, if that was asked for; else per iteration, of
+    the later half of those listed.
 
     Where an iteration is several steps (training and an evaluation), the list goes back to the first ones, in which
     everything is mapped for the first time.

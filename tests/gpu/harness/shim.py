@@ -82,16 +82,32 @@ def read_statistics(path):
     return figures
 
 
-def statistics_on_request(child, path, timeout_s=10):
-    """What a child that was started with STALLOC_STATS_SIGNAL=SIGUSR2 has done so far, as read_statistics(); {} if it
-    does not say."""
+def _handles(process, number):
+    """Whether a process has a handler for a signal that would end it otherwise."""
+    try:
+        with open(f"/proc/{process.pid}/status") as file:
+            caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", file.read(), re.M)
+    except OSError:
+        return False
+    return caught is not None and int(caught[1], 16) >> (number - 1) & 1 == 1
+
+
+def statistics_on_request(process, path, timeout_s=10):
+    """What a process that was started with STALLOC_STATS_SIGNAL=SIGUSR2 has done so far, as read_statistics(); {} if it
+    does not say: the shim may have found nothing to serve there. `path` is where its statistics go; nothing stays
+    there, for what a run that fails later has left must not pass for all of it."""
+    if not _handles(process, signal.SIGUSR2):
+        return {}
     if os.path.exists(path):
         os.remove(path)
-    child.send_signal(signal.SIGUSR2)
+    process.send_signal(signal.SIGUSR2)
     deadline = time.monotonic() + timeout_s
-    while not os.path.exists(path) and time.monotonic() < deadline:
+    while not os.path.exists(path) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    return read_statistics(path)
+    figures = read_statistics(path)
+    if os.path.exists(path):
+        os.remove(path)
+    return figures
 
 
 def share_of_later_requests(whole, beginning):

@@ -57,7 +57,7 @@ class Job:
     def unknown_sizes(self):
         """What is wrong with --size, "" if nothing: names that build() did not ask for."""
         unknown = [name for name in self._sizes if name not in self._known]
-        return f"no such size: {', '.join(unknown)}; there are {', '.join(self._known)}" if unknown else ""
+        return f"no such size: {', '.join(unknown)}; there are {', '.join(self._known) or 'none'}" if unknown else ""
 
     def recompute(self, layers):
         """How many of the layers are recomputed in the backward pass: all, or --recompute of them."""
