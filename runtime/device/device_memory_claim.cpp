@@ -257,7 +257,8 @@ bool DeviceMemory::Young() const noexcept {
 
 // Where in its room a block lies that has no other reason. While the program is young the part of a page that a block
 // on a page's boundary would leave before it stays at the front of the room, where the next block that is no whole
-// pages begins: shut in, it would be of use to the smallest only.
+// pages begins: shut in, it would be of use to the smallest only. So even where the room ends inside a page too, and a
+// part of that is shut in instead: going to the end only where that is smaller holds more (tests/bench/RESULTS.md).
 Run DeviceMemory::PlaceIn(Run room, Granule granules) const noexcept {
   const Run front = MemorySearch::FrontOf(room, granules);
   return front.begin != room.begin && Young() ? MemorySearch::EndOf(room, granules) : front;

@@ -1,10 +1,11 @@
 // LargeRooms: at which end of its room a large block lies.
 //
-// Best fit lays a block at the front of its room, but for a program's first iterations (DeviceMemory::PlaceIn). Where a program's sizes vary from iteration to iteration, the front
-// moves with what was allocated before, while the end, below what stays, does not: a large block at the front then
-// moves too, and with it the pages that are left over. Views that were stitched of those (see MemorySearch) are no
-// longer free as a whole when they are wanted again, and their pages have to be exchanged in every iteration. So a
-// large block whose room ends where it ended before, but begins elsewhere, goes to its end.
+// Best fit lays a block at the front of its room, but for a program's first iterations (DeviceMemory::PlaceIn). Where a
+// program's sizes vary from iteration to iteration, the front moves with what was allocated before, while the end,
+// below what stays, does not: a large block at the front then moves too, and with it the pages that are left over.
+// Views that were stitched of those (see MemorySearch) are no longer free as a whole when they are wanted again, and
+// their pages have to be exchanged in every iteration. So a large block whose room ends where it ended before, but
+// begins elsewhere, goes to its end.
 //
 // Only for blocks so large that few of them are live at a time: many, at ends of their own, splinter what best fit
 // keeps together. Used under the device's lock. Never allocates.
