@@ -54,9 +54,8 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   {
     std::lock_guard lock(mutex_);
     counters_.stalled_ns += stalled_ns;
-    const CostWindow::Moment moment{.now_ns = now_ns,
-                                    .allocated_bytes = counters_.planned_bytes + counters_.online_bytes,
-                                    .peak_live_bytes = counters_.peak_live_bytes};
+    const CostWindow::Moment moment{
+        .now_ns = now_ns, .allocated_bytes = counters_.allocated_bytes(), .peak_live_bytes = counters_.peak_live_bytes};
     lifetime_rooms_.Spent(stitched ? now_ns - begun_ns : 0, moment);
     if (lifetime_rooms_.turning()) budget_.Pause();
     if (!budget_.Spent(now_ns - begun_ns + stalled_ns, moment)) return result;

@@ -252,7 +252,7 @@ std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
 
 // In the first iterations of a program, in which it makes what it will keep and holds most above its live bytes.
 bool DeviceMemory::Young() const noexcept {
-  return counters_.planned_bytes + counters_.online_bytes < kYoungTurnovers * counters_.peak_live_bytes;
+  return counters_.allocated_bytes() < kYoungTurnovers * counters_.peak_live_bytes;
 }
 
 // Where in its room a block lies that has no other reason. While the program is young the part of a page that a block

@@ -32,6 +32,12 @@ class DeviceMemoryTest : public ModelTest {
     EXPECT_EQ(memory->Initialise(), CUDA_SUCCESS);
     return memory;
   }
+  // So many blocks of a page each, side by side.
+  std::vector<CUdeviceptr> Pages(DeviceMemory* memory, int count, std::uint64_t call_site = 0) {
+    std::vector<CUdeviceptr> blocks;
+    for (int i = 0; i < count; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), call_site).address);
+    return blocks;
+  }
   // The program orders one stream behind what another has been given so far.
   void OrderBehind(DeviceMemory* memory, std::uintptr_t waiting, std::uintptr_t other) {
     CUevent event = nullptr;

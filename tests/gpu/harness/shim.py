@@ -98,8 +98,6 @@ def statistics_on_request(process, path, timeout_s=10):
     there, for what a run that fails later has left must not pass for all of it."""
     if not _handles(process, signal.SIGUSR2):
         return {}
-    if os.path.exists(path):
-        os.remove(path)
     process.send_signal(signal.SIGUSR2)
     deadline = time.monotonic() + timeout_s
     while not os.path.exists(path) and process.poll() is None and time.monotonic() < deadline:

@@ -30,8 +30,7 @@ TEST_F(DeviceMemoryTest, ServesAlignedDisjointBlocksAndTakesThemBack) {
 // it: [view, 1st] [ block ] [view, 2nd] [ block ] [view, 3rd: idle] [ block ] [small......]
 TEST_F(DeviceMemoryTest, ASnapshotSaysWhereIdleMemoryLiesAndWhoseTheLiveIs) {
   auto memory = Make();
-  std::vector<CUdeviceptr> blocks;
-  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 8).address);
+  const std::vector<CUdeviceptr> blocks = Pages(memory.get(), 6, 8);
   (void)memory->Allocate(1000, On(0), 7);
   for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
   const auto view = memory->Allocate(6 * kMiB, On(0), 9);

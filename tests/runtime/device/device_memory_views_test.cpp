@@ -17,8 +17,7 @@ namespace {
 // Free pages  A.C.E  of a device that is full: a block of two pages fits nowhere, a view of two pages does.
 TEST_F(DeviceMemoryTest, StitchesFreePagesInsteadOfGrowing) {
   auto memory = Make();
-  std::vector<CUdeviceptr> blocks;
-  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  const std::vector<CUdeviceptr> blocks = Pages(memory.get(), 6);
   for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
   const auto stitched = memory->Allocate(6 * kMiB, On(0), 0);
   ASSERT_EQ(stitched.result, CUDA_SUCCESS);
@@ -110,8 +109,7 @@ TEST_F(DeviceMemoryViewTest, LengthensAViewByWhatARequestHasMore) {
 //       [ ]  .  [ ]  .  [ ] [ ] [s|.]     three pages and a half: 1, 3, a new one, and what is free of 6
 TEST_F(DeviceMemoryTest, StitchesPartsOfPagesInsteadOfHoldingOneMore) {
   auto memory = Make();
-  std::vector<CUdeviceptr> blocks;
-  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  const std::vector<CUdeviceptr> blocks = Pages(memory.get(), 6);
   const auto small = memory->Allocate(kMiB, On(0), 0);
   for (const int i : {1, 3}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
   const auto stitched = memory->Allocate(7 * kMiB, On(0), 0);
@@ -128,8 +126,7 @@ TEST_F(DeviceMemoryTest, StitchesPartsOfPagesInsteadOfHoldingOneMore) {
 //  [b: view ] [live] [view] [live] [rest] [idle]     the view has a third page, which b does not need
 TEST_F(DeviceMemoryTest, TrimGivesBackWhatIsBesideAPageBehindALiveView) {
   auto memory = Make();
-  std::vector<CUdeviceptr> blocks;
-  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  const std::vector<CUdeviceptr> blocks = Pages(memory.get(), 6);
   for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
   const auto stitched = memory->Allocate(6 * kMiB, On(0), 0);
   ASSERT_EQ(memory->Free(stitched.address, On(0)), CUDA_SUCCESS);
@@ -278,8 +275,7 @@ TEST_F(DeviceMemoryTest, ViewsDoNotUseUpTheAddressesOfASmallDevice) {
 
 TEST_F(DeviceMemoryTest, TrimThatMayNotWaitKeepsItsViews) {
   auto memory = Make();
-  std::vector<CUdeviceptr> blocks;
-  for (int i = 0; i < 6; ++i) blocks.push_back(memory->Allocate(2 * kMiB, On(0), 0).address);
+  const std::vector<CUdeviceptr> blocks = Pages(memory.get(), 6);
   for (const int i : {0, 2, 4}) ASSERT_EQ(memory->Free(blocks[i], On(0)), CUDA_SUCCESS);
   const auto stitched = memory->Allocate(6 * kMiB, On(0), 0);
   device_.Touch(Stream(0), stitched.address, 6 * kMiB, stitched.number);

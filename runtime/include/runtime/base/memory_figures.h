@@ -41,6 +41,9 @@ struct MemoryCounters : PlanCounters {
   std::uint64_t views = 0;
   std::uint64_t out_of_memory = 0;  // requests that could not be served
   std::uint64_t iterations = 0;
+
+  // Handed out so far, freed again or not.
+  std::uint64_t allocated_bytes() const noexcept { return planned_bytes + online_bytes; }
 };
 
 // Where the memory lies that is held and not live, and why. In bytes; disjoint; parts of requests that are being served
