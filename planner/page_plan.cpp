@@ -50,11 +50,7 @@ class PagePlanner {
   PagePlan Run() {
     report_.lower_bound_pages = LowestPages();
     OfferIncumbent();
-    OfferRuns();
-    report_.paged_pages = OfferPages(problem_.paged_from_bytes);
-    OfferFewerPaged();
-    Lower();
-    Straighten();
+    if (!best_ || !MapsNothing()) Search();
     PagePlan plan = std::move(*best_);
     plan.lower_bound_pages = report_.lower_bound_pages;
     plan.contiguous_pages = report_.contiguous_pages;
@@ -67,6 +63,17 @@ class PagePlanner {
   }
 
  private:
+  void Search() {
+    OfferRuns();
+    report_.paged_pages = OfferPages(problem_.paged_from_bytes);
+    OfferFewerPaged();
+    Lower();
+    Straighten();
+  }
+
+  // On no more pages than are held: what is left to find differs in more slots from the incumbent.
+  bool MapsNothing() const { return best_->handles_to_map == 0 && best_->page_count <= problem_.held_pages; }
+
   std::vector<Bytes> Sizes() const {
     std::vector<Bytes> sizes;
     for (const Request& request : problem_.problem.requests) sizes.push_back(request.size_bytes);
@@ -213,10 +220,7 @@ class PagePlanner {
     }
   }
 
-  bool CannotImprove() const {
-    return best_->page_count <= std::max(report_.lower_bound_pages, problem_.held_pages) &&
-           (best_->handles_to_map == 0 || best_->page_count <= report_.lower_bound_pages);
-  }
+  bool CannotImprove() const { return MapsNothing() || best_->page_count <= report_.lower_bound_pages; }
 
   std::uint64_t LowestCeiling() const { return PagesOf(LowerBound(problem_.problem)); }
 

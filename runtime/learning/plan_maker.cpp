@@ -91,6 +91,16 @@ std::uint64_t MostPages(const PlanningTask& task) {
   return WithSlack(std::max(PagesLived(as_lived), task.pages.held_pages));
 }
 
+// What is held is held: fewer pages than that buy this run nothing, and mapping costs; once memory is short, another
+// plan is chosen (plan_choice.h). Where an incumbent does not fit itself everywhere, the few requests whose slot is
+// taken are served online, unless streams would be in each other's way and a plan keeps them apart on few pages.
+bool RatherAsServed(const PlanningTask& task, const planner::PagePlan& planned, bool incumbent_fits) {
+  if (planned.status == planner::Solution::Status::kMalformed || planned.handles_to_map == 0 || !task.all_observed)
+    return false;
+  return incumbent_fits || planned.handles_to_map > task.pages.held_pages ||
+         (task.order.empty() && planned.page_count > task.pages.held_pages) || planned.page_count > MostPages(task);
+}
+
 // Notes the pages in which `place`, of a block of `granules`, lies.
 void TouchPages(const BlockPlace& place, Granule granules, std::vector<bool>* touched) {
   const auto touch = [&](PageNumber page) {
@@ -134,6 +144,9 @@ std::vector<std::vector<Run>> RoomsOf(const PlanningTask& task, const std::vecto
     if (task.pattern.requests[i].persists) rooms[i].insert(rooms[i].end(), beside.begin(), beside.end());
   return rooms;
 }
+
+// So many times the deadline is taken where what has come of it is not worth taking.
+constexpr int kPatience = 4;
 
 planner::SolveOptions SolveWithin(int deadline_ms) {
   planner::SolveOptions options;
@@ -182,28 +195,23 @@ MadePlan MakePlan(const PlanningTask& task, int deadline_ms) {
   planner::PageProblem problem = task.pages;
   if (!task.all_observed) problem.incumbent.clear();
   if (task.all_observed) problem.most_handles = problem.held_pages;
-  const planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(deadline_ms));
+  planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(deadline_ms));
   const bool incumbent_fits = task.all_observed && !planner::FindSlotViolation(problem.problem, problem.incumbent);
+  // Where requests were served in each other's way, a plan is worth waiting for.
+  if (!incumbent_fits && RatherAsServed(task, planned, incumbent_fits))
+    planned = planner::PlanPages(problem, SolveWithin(kPatience * deadline_ms));
   MadePlan made;
   made.report = "iteration of " + std::to_string(task.pattern.requests.size()) + " requests, " +
                 std::to_string(task.members.size()) + " planned ";
   made.method = "as served";
   made.planned_requests = task.members.size();
   const std::vector<planner::Slot>* slots = &task.pages.incumbent;
-  const bool malformed = planned.status == planner::Solution::Status::kMalformed;
-  const bool excessive = !malformed && planned.page_count > MostPages(task);
-  if (malformed) {
+  if (planned.status == planner::Solution::Status::kMalformed) {
     made.report += "where they were served (" + planned.error + ")";
-  } else if (planned.handles_to_map != 0 &&
-             (incumbent_fits || (task.all_observed && planned.handles_to_map > problem.held_pages) ||
-              (task.all_observed && task.order.empty() && planned.page_count > problem.held_pages) ||
-              (task.all_observed && excessive))) {
-    // What is held is held: fewer pages than that buy this run nothing, and mapping costs; once memory is short,
-    // another plan is chosen (plan_choice.h). Where an incumbent does not fit itself everywhere, the few requests whose
-    // slot is taken are served online, unless streams would be in each other's way and a plan keeps them apart on few
-    // pages.
+  } else if (RatherAsServed(task, planned, incumbent_fits)) {
     made.report += "where they were served";
-    if (excessive) made.report += ", for a plan has " + std::to_string(planned.page_count - task.hole_pages) + " pages";
+    if (planned.page_count > MostPages(task))
+      made.report += ", for a plan has " + std::to_string(planned.page_count - task.hole_pages) + " pages";
   } else {
     made.report += "on " + std::to_string(planned.page_count - task.hole_pages) + " pages (at least " +
                    std::to_string(planned.lower_bound_pages - task.hole_pages) + ", held " +

@@ -96,6 +96,7 @@ TEST(PagePlan, KeepsAnIncumbentThatIsAsGood) {
   EXPECT_EQ(plan.slots, problem.incumbent);
   EXPECT_EQ(plan.changes, 0u);
   EXPECT_EQ(plan.handles_to_map, 0u);
+  EXPECT_EQ(plan.contiguous_pages, 0u) << "nothing could be better: no time is spent on a search";
 }
 
 //  page 0 1 2 3 4      before: [ a a | b b | . ]     now: [ a a | F . | b ]
