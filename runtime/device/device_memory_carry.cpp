@@ -51,6 +51,7 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
     stalled_ns = stalls_.TakeStalledNs();
   }
   std::uint64_t more_bytes = 0;
+  bool exceeded = false;
   {
     std::lock_guard lock(mutex_);
     counters_.stalled_ns += stalled_ns;
@@ -58,8 +59,10 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
         .now_ns = now_ns, .allocated_bytes = counters_.allocated_bytes(), .peak_live_bytes = counters_.peak_live_bytes};
     lifetime_rooms_.Spent(stitched ? now_ns - begun_ns : 0, moment);
     if (lifetime_rooms_.turning()) budget_.Pause();
-    if (!budget_.Spent(now_ns - begun_ns + stalled_ns, moment)) return result;
-    const double may_hold = budget_.next_growth() * static_cast<double>(counters_.peak_live_bytes);
+    exceeded = budget_.Spent(now_ns - begun_ns + stalled_ns, moment);
+    if (!lifetime_rooms_.TakeWish() && !exceeded) return result;
+    const double growth = exceeded ? budget_.next_growth() : LifetimeRooms::kMoreGrowth;
+    const double may_hold = growth * static_cast<double>(counters_.peak_live_bytes);
     more_bytes = std::max(static_cast<std::uint64_t>(may_hold), counters_.reserved_bytes) - counters_.reserved_bytes;
   }
   std::size_t free_bytes = 0;
@@ -67,8 +70,12 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
   if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return result;
   if (free_bytes < more_bytes + device_bytes / kSpareShare) return result;
   std::lock_guard lock(mutex_);
-  budget_.Raise();
-  lifetime_rooms_.NoteGrowth();
+  if (exceeded) {
+    budget_.Raise();
+    lifetime_rooms_.NoteGrowth();
+  } else {
+    lifetime_rooms_.HoldMore();
+  }
   return result;
 }
 

@@ -250,6 +250,9 @@ std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
   return high ? std::optional(MemorySearch::EndOf(*high, granules)) : std::nullopt;
 }
 
+// The pool may grow to this multiple of the peak of live bytes before a request is stitched or waited for.
+double DeviceMemory::Growth() const noexcept { return std::max(budget_.growth(), lifetime_rooms_.growth()); }
+
 // In the first iterations of a program, in which it makes what it will keep and holds most above its live bytes.
 bool DeviceMemory::Young() const noexcept {
   return counters_.allocated_bytes() < kYoungTurnovers * counters_.peak_live_bytes;
@@ -317,8 +320,7 @@ bool DeviceMemory::TakeBest(const Asked& asked, bool frugal, Claim* claim) {
   const std::uint64_t live =
       std::max(counters_.used_bytes + std::uint64_t{granules} * kGranuleBytes, counters_.peak_live_bytes);
   const std::uint64_t reserved = counters_.reserved_bytes + std::uint64_t{grown.new_pages} * kPageBytes;
-  const bool cheap =
-      grown && static_cast<double>(reserved) <= static_cast<double>(live) * budget_.growth() + kPageBytes;
+  const bool cheap = grown && static_cast<double>(reserved) <= static_cast<double>(live) * Growth() + kPageBytes;
   // A small block must not settle where the program's next weights will lie: a page of its own costs less than that.
   const bool apart = !large && from != 0 && plans_->settling();
   if (grown && (cheap || apart) && !frugal && WithinLimit(grown.new_pages)) return take(std::move(grown));

@@ -33,8 +33,7 @@ MemoryCounters DeviceMemory::CountersNow() const {
   counters.unmap_calls = cost.unmap_calls.load(std::memory_order_relaxed);
   counters.map_ns = cost.map_ns.load(std::memory_order_relaxed);
   counters.views = views_ ? views_->size() : 0;
-  counters.growth_bytes =
-      static_cast<std::uint64_t>((budget_.growth() - 1.0) * static_cast<double>(counters.peak_live_bytes));
+  counters.growth_bytes = static_cast<std::uint64_t>((Growth() - 1.0) * static_cast<double>(counters.peak_live_bytes));
   if (plans_) {
     static_cast<PlanCounters&>(counters) = plans_->counters();
     counters.iterations = plans_->iterations().completed();

@@ -219,6 +219,7 @@ void DeviceMemory::NoteRefused(std::uint64_t bytes) noexcept {
   }
   std::lock_guard lock(mutex_);
   budget_.MemoryIsShort();
+  lifetime_rooms_.MemoryIsShort();
 }
 
 }  // namespace stalloc::runtime

@@ -17,8 +17,8 @@ constexpr double kAsMuch = 0.995;
 // So many windows say what mapping costs, before blocks are sorted and when they are: in one it may cost a third of
 // what it does in the next. A program that only settles has a window without any by then.
 constexpr unsigned kWindows = 3;
-// What is being sorted lies among what was not for that long, and longer still when sorting has ended.
-constexpr unsigned kTurning = 1;
+// What is being sorted lies among what was not for that long, and as long when sorting has ended.
+constexpr unsigned kTurning = 2;
 constexpr unsigned kTurningBack = 2;
 // A window in which memory was never tight says nothing of the blocks; it is taken together with the next, but for ever
 // with none: a program may have come to its end of tight memory.
@@ -36,6 +36,8 @@ constexpr double kNotAccurate = 0.95;
 constexpr unsigned kMostInaccurate = 2;
 // Sorting must lower the cost to that.
 constexpr double kHelped = 0.75;
+
+static_assert(LifetimeRooms::kMoreGrowth == 1.005, "STALLOC_GROWTH's sentence says so");
 
 }  // namespace
 
@@ -133,8 +135,10 @@ void LifetimeRooms::JudgeSorted(double share, std::optional<double> accuracy) no
   if (++windows_ <= kTurning) return;
   shares_ += share;
   if (windows_ < kTurning + kWindows) return;
-  if (shares_ / kWindows > (helps_ ? 1.0 : kHelped) * share_before_) return GiveUp();
+  const double average = shares_ / kWindows;
+  if (average > (helps_ ? 1.0 : kHelped) * share_before_) return GiveUp();
   helps_ = true;
+  wants_more_ = average > kWorth && !has_more_;
   next_pause_ = kFirstPause;
   windows_ = kTurning;
   shares_ = 0.0;
@@ -167,7 +171,7 @@ void LifetimeRooms::Watch() {
 void LifetimeRooms::Sort() noexcept {
   state_ = State::kSorting;
   share_before_ = shares_ / windows_;
-  helps_ = false;
+  helps_ = wants_more_ = has_more_ = false;
   inaccurate_ = 0;
   CountAnew();
 }
@@ -175,6 +179,7 @@ void LifetimeRooms::Sort() noexcept {
 void LifetimeRooms::TurnOff() noexcept {
   state_ = State::kOff;
   watched_.reset();
+  wants_more_ = has_more_ = false;
   CountAnew();
 }
 

@@ -346,10 +346,49 @@ TEST_F(LifetimeRoomsTest, WhatHelpedIsTriedAgainSoon) {
   }
 }
 
+TEST_F(LifetimeRoomsTest, ItIsJudgedWhenBlocksHaveTurnedRound) {
+  ASSERT_TRUE(EverSorts(40, 0.02));
+  Go(2 * kWindow, 0.04);
+  Go(40, 0.012);
+  EXPECT_TRUE(rooms_.sorting());
+}
+
+TEST_F(LifetimeRoomsTest, WhereSortedBlocksStillCostALittleMoreIsAskedForOnce) {
+  ASSERT_TRUE(EverSorts(40, 0.02));
+  EXPECT_FALSE(rooms_.TakeWish()) << "whether it helps is not known yet";
+  Go(6 * kWindow, 0.008);
+  EXPECT_TRUE(rooms_.TakeWish());
+  EXPECT_FALSE(rooms_.TakeWish());
+  EXPECT_EQ(rooms_.growth(), 1.0) << "there may be none";
+  rooms_.HoldMore();
+  EXPECT_EQ(rooms_.growth(), LifetimeRooms::kMoreGrowth);
+  Go(40, 0.008);
+  EXPECT_FALSE(rooms_.TakeWish());
+  rooms_.MemoryIsShort();
+  EXPECT_EQ(rooms_.growth(), 1.0);
+}
+
+TEST_F(LifetimeRoomsTest, WhereTheyDoNotNoMoreIs) {
+  ASSERT_TRUE(EverSorts(40, 0.02));
+  Go(40, 0.5 * LifetimeRooms::kWorth);
+  ASSERT_TRUE(rooms_.sorting());
+  EXPECT_FALSE(rooms_.TakeWish());
+}
+
+TEST_F(LifetimeRoomsTest, WhatWasGivenEndsWithSorting) {
+  ASSERT_TRUE(EverSorts(40, 0.02));
+  Go(40, 0.008);
+  rooms_.HoldMore();
+  ASSERT_TRUE(EverStops(100, 0.03));
+  EXPECT_EQ(rooms_.growth(), 1.0);
+  rooms_.HoldMore();
+  EXPECT_EQ(rooms_.growth(), 1.0);
+}
+
 TEST_F(LifetimeRoomsTest, BlocksAreTurnedRoundUntilItHasHelped) {
   ASSERT_TRUE(EverSorts(40, 0.02));
   EXPECT_TRUE(rooms_.turning());
-  Go(5 * kWindow, 0.005);
+  Go(6 * kWindow, 0.005);
   ASSERT_TRUE(rooms_.sorting());
   EXPECT_FALSE(rooms_.turning());
 }

@@ -63,7 +63,10 @@ class SortedRoomsTest : public DeviceMemoryTest {
     return false;
   }
 
-  bool MoreMayBeHeld() const { return memory_->Counters().growth_bytes != 0; }
+  // Of the 32 MiB that are live at the peak.
+  std::uint64_t MayBeHeldMore() const { return memory_->Counters().growth_bytes; }
+  bool MoreMayBeHeld() const { return MayBeHeldMore() > kLittleMore; }
+  static constexpr auto kLittleMore = static_cast<std::uint64_t>((LifetimeRooms::kMoreGrowth - 1.0) * 32 * kMiB);
 
   std::unique_ptr<DeviceMemory> memory_;
 
@@ -117,6 +120,21 @@ TEST_F(SortedRoomsTest, BlocksAreNotSortedAnyMoreWhenMoreMayBeHeld) {
   for (int i = 0; i < 8 * kBudgetWindow && !MoreMayBeHeld(); ++i) ASSERT_EQ(Iterate(1.5 * TimeBudget::kShare), kSorted);
   ASSERT_TRUE(MoreMayBeHeld());
   EXPECT_EQ(Iterate(1.5 * TimeBudget::kShare), kBestFit);
+}
+
+// Sorting lowers the cost, but not to where nothing better is worth it.
+TEST_F(SortedRoomsTest, ALittleMoreMayBeHeldWhereSortedBlocksStillCost) {
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  for (int i = 0; i < kMostIterations && MayBeHeldMore() == 0; ++i) ASSERT_EQ(Iterate(0.008), kSorted);
+  EXPECT_NEAR(static_cast<double>(MayBeHeldMore()), static_cast<double>(kLittleMore), 1.0);
+  EXPECT_EQ(Iterate(0.008), kSorted);
+}
+
+TEST_F(SortedRoomsTest, NotWhereMemoryIsShort) {
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  device_.total_bytes = device_.used_bytes + device_.used_bytes / 16;
+  for (int i = 0; i < kMostIterations; ++i) ASSERT_EQ(Iterate(0.008), kSorted);
+  EXPECT_EQ(MayBeHeldMore(), 0u);
 }
 
 // Sorting is tried and does not help. What was spent until then and a window more would be enough for more to be held;

@@ -274,6 +274,7 @@ class DeviceMemory {
   }
   bool IsBehindExactly(StreamIndex stream, Run run) const noexcept;
   std::optional<Run> FindSorted(const Asked& asked) const;
+  double Growth() const noexcept;
   bool Young() const noexcept;
   Run PlaceIn(Run room, Granule granules) const noexcept;
   std::optional<Run> FindExisting(const Asked& asked);

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "runtime/base/flat_map.h"
 #include "runtime/base/granule.h"
@@ -66,6 +67,16 @@ class LifetimeRooms {
   // Blocks are on their way to other rooms, which is why mapping costs what it does just now: when sorting is tried,
   // and when it has ended.
   bool turning() const noexcept { return (sorting() && !helps_) || turning_back_ > 0; }
+
+  // Sorting helps, but mapping still takes time: with a little more than is live the last requests before the peak need
+  // not take the very last pages, which are other ones in every iteration. True, once: if memory is ample, HoldMore
+  // should be called. What was given stays while blocks are sorted, until somebody is refused memory.
+  bool TakeWish() noexcept { return std::exchange(wants_more_, false); }
+  static constexpr double kMoreGrowth = 1.005;
+  void HoldMore() noexcept { has_more_ = sorting(); }
+  void MemoryIsShort() noexcept { wants_more_ = has_more_ = false; }
+  // The pool may grow to this multiple of the peak of live bytes.
+  double growth() const noexcept { return has_more_ ? kMoreGrowth : 1.0; }
 
   // More is held from now on, so that what mapping cost before cannot be compared with what it will: sorting ends, to
   // be tried again.
@@ -128,6 +139,8 @@ class LifetimeRooms {
   unsigned watched_windows_ = 0;
   unsigned inaccurate_ = 0;  // windows one after the other, while sorting
   bool helps_ = false;       // sorting has been seen to
+  bool wants_more_ = false;
+  bool has_more_ = false;
   unsigned turning_back_ = 0;
   static constexpr unsigned kFirstPause = 16;
   static constexpr unsigned kLongestPause = 1u << 20;

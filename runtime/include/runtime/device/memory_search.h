@@ -98,8 +98,8 @@ class MemorySearch {
   bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
 
  private:
-  // Calls visit(StreamIndex, position) for the fragments of no stream, of the request's own, and of each other as far as
-  // that is ordered behind it; all of those where it may wait.
+  // Calls visit(StreamIndex, position) for the fragments of no stream, of the request's own, and of each other as far
+  // as that is ordered behind it; all of those where it may wait.
   template <typename Visit>
   void VisitOrders(StreamIndex stream, Waits waits, Visit visit) const;
 
