@@ -253,7 +253,7 @@ class Children(unittest.TestCase):
 
     TURNS = """
 import os, sys
-where = int(sys.argv[sys.argv.index('--turns') + 1])
+where = int(os.environ['CHILD_TURNS_FD'])
 print('ready', flush=True)
 sys.stdin.readline()
 for turn in range(int(sys.argv[1])):
@@ -312,7 +312,7 @@ if sys.argv[3] == "handles":
     signal.signal(signal.SIGUSR2, say)
 print("ready", flush=True)
 sys.stdin.readline()
-reports = int(sys.argv[sys.argv.index("--turns") + 1])
+reports = int(os.environ["CHILD_TURNS_FD"])
 for step in range(int(sys.argv[2]) + 1):
     os.write(reports, b".")
     sys.stdin.readline()

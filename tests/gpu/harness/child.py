@@ -13,16 +13,20 @@ import signal
 import subprocess
 import time
 
+# Where a child that takes turns reports: a descriptor's number. Not among its options, which are what tells one
+# configuration of a program from another: a plan kept by a run without turns is for the same program with them.
+TURNS = "CHILD_TURNS_FD"
+
 
 class Child:
     def __init__(self, command, environment, directory, name, gated=False, turns=False):
-        """`turns`: a gated child whose options say where it reports before each turn: `--turns FD` is added to them."""
+        """`turns`: a gated child whose environment says, as TURNS, where it reports before each turn."""
         os.makedirs(directory, exist_ok=True)
         self.name = name
         self._gated, self._turns, reports = gated, None, ()
         if turns:
             self._turns, theirs = os.pipe()
-            reports, command = (theirs,), [*command, "--turns", str(theirs)]
+            reports, environment = (theirs,), {**environment, TURNS: str(theirs)}
         self._paths = [os.path.join(directory, f"{name}.{kind}") for kind in ("stdout", "stderr")]
         self._files = [open(path, "w") for path in self._paths]
         self.started = time.monotonic()

@@ -22,6 +22,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is determi
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness.child import TURNS
 from harness.device import Nvml
 
 OUT_OF_MEMORY = 3  # exit code of a run that ended in the program's own out-of-memory error
@@ -108,12 +109,6 @@ def _parser(name):
     parser.add_argument(
         "--gate", action="store_true", help="after the imports, wait on stdin for a line of more options"
     )
-    parser.add_argument(
-        "--turns",
-        type=int,
-        metavar="FD",
-        help="before each step and after the last, write a byte to FD and wait for a line",
-    )
     return parser
 
 
@@ -175,18 +170,19 @@ def checksum(things):
     return digest.hexdigest()[:16]
 
 
-def _await_turn(descriptor):
-    """Lets the harness say when this process goes on; ends it if the harness has gone."""
-    if descriptor is not None:
-        os.write(descriptor, b".")
+def _await_turn():
+    """Before each step and after the last: lets a harness that gives turns say when this process goes on; ends it if
+    the harness has gone."""
+    if descriptor := os.environ.get(TURNS):
+        os.write(int(descriptor), b".")
         if not sys.stdin.readline():
             sys.exit(0)
 
 
-def _loop(job, step, record, turns):
+def _loop(job, step, record):
     nvml = Nvml() if job.cuda else None
     for i in range(job.steps):
-        _await_turn(turns)
+        _await_turn()
         started = time.perf_counter()
         loss = step(i)
         if job.cuda:
@@ -198,7 +194,7 @@ def _loop(job, step, record, turns):
             record["driver_used_bytes"].append(nvml.used_bytes())
             record["allocated_bytes"].append(torch.cuda.memory_allocated())
             record["reserved_bytes"].append(torch.cuda.memory_reserved())
-    _await_turn(turns)
+    _await_turn()
 
 
 def _finish(record, job, arguments, caught):
@@ -238,7 +234,7 @@ def main(name, build):
             if wrong := job.unknown_sizes():
                 print(f"{name}: {wrong}", file=sys.stderr)
                 return 2
-            _loop(job, step, record, arguments.turns)
+            _loop(job, step, record)
         except torch.OutOfMemoryError as error:
             record["oom"] = True
             record["oom_message"] = str(error)[:400]
