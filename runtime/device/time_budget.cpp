@@ -9,10 +9,6 @@ namespace {
 // A program that repeats itself has ended its mapping by then: it stitches in its second and third iteration, and once
 // more when a kind of iteration comes for the first time.
 constexpr unsigned kPatience = 3;
-// What costs so large a part of the time twice running does not end by itself: of recorded programs that do not need
-// more than is live the first window takes 15 % at most, but for one whose second takes that too.
-constexpr double kSevere = 0.25;
-constexpr unsigned kSeverePatience = 2;
 
 // A raise where the budget is not exceeded by much; otherwise half as large a part of the peak as the cost is of the
 // time, or what was given is doubled.
@@ -39,9 +35,8 @@ bool TimeBudget::Spent(std::uint64_t cost_ns, const Moment& moment) noexcept {
   const bool raised = growth_ > 1.0;
   const bool settling = !raised && share_ < before / 2;
   exceeded_ = share_ <= kShare || settling ? 0 : exceeded_ + 1;
-  const unsigned patience = std::min(before, share_) > kSevere ? kSeverePatience : kPatience;
   // What was given before shows in the very next window.
-  return !in_vain_ && growth_ < kMostGrowth && exceeded_ >= (raised ? 1 : patience);
+  return !in_vain_ && growth_ < kMostGrowth && exceeded_ >= (raised ? 1 : kPatience);
 }
 
 double TimeBudget::next_growth() const noexcept {
