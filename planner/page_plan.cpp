@@ -55,6 +55,7 @@ class PagePlanner {
     plan.lower_bound_pages = report_.lower_bound_pages;
     plan.contiguous_pages = report_.contiguous_pages;
     plan.paged_pages = report_.paged_pages;
+    plan.cut_short = report_.cut_short;
     const bool fits = plan.height_bytes <= problem_.problem.capacity_bytes;
     plan.status = !fits                                       ? Solution::Status::kInfeasible
                   : plan.page_count == plan.lower_bound_pages ? Solution::Status::kOptimal
@@ -71,7 +72,7 @@ class PagePlanner {
     Straighten();
   }
 
-  // On no more pages than are held: what is left to find differs in more slots from the incumbent.
+  // On no more pages than are held: what is left to find would at best differ in fewer slots from the incumbent.
   bool MapsNothing() const { return best_->handles_to_map == 0 && best_->page_count <= problem_.held_pages; }
 
   std::vector<Bytes> Sizes() const {
@@ -93,9 +94,11 @@ class PagePlanner {
   }
 
   // At least one try has been made before time counts.
-  bool OutOfTime() const {
+  bool OutOfTime() {
     if (options_.stop.stop_requested()) return true;
-    return options_.time_limit && Clock::now() - begin_ > *options_.time_limit;
+    if (!options_.time_limit || Clock::now() - begin_ <= *options_.time_limit) return false;
+    report_.cut_short = true;
+    return true;
   }
 
   bool Offer(std::vector<Slot> slots, const char* method) {
@@ -149,7 +152,9 @@ class PagePlanner {
     options.good_enough_bytes = PagesOf(LowerBound(problem_.problem)) * kPageBytes;
     Problem unlimited = problem_.problem;
     unlimited.capacity_bytes = kUnlimited;
+    const Clock::time_point begin = Clock::now();
     const Solution solution = Solve(unlimited, options);
+    report_.cut_short = options.time_limit && Clock::now() - begin >= *options.time_limit;
     std::vector<Slot> slots(instance_.size());
     order_.resize(instance_.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -269,7 +274,7 @@ class PagePlanner {
   PagePacker packer_;
   Order order_;                      // by rising offset of the plan of runs: packing in it reproduces that plan
   std::uint64_t ceiling_pages_ = 0;  // of the plan of runs
-  PagePlan report_;                  // lower_bound_pages, contiguous_pages, paged_pages
+  PagePlan report_;                  // lower_bound_pages, contiguous_pages, paged_pages, cut_short
   std::optional<PagePlan> best_;
 };
 

@@ -51,7 +51,9 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
     stalled_ns = stalls_.TakeStalledNs();
   }
   std::uint64_t more_bytes = 0;
+  std::uint64_t little_more_bytes = 0;
   bool exceeded = false;
+  bool wished = false;
   {
     std::lock_guard lock(mutex_);
     counters_.stalled_ns += stalled_ns;
@@ -60,20 +62,24 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
     lifetime_rooms_.Spent(stitched ? now_ns - begun_ns : 0, moment);
     if (lifetime_rooms_.turning()) budget_.Pause();
     exceeded = budget_.Spent(now_ns - begun_ns + stalled_ns, moment);
-    if (!lifetime_rooms_.TakeWish() && !exceeded) return result;
-    const double growth = exceeded ? budget_.next_growth() : LifetimeRooms::kMoreGrowth;
-    const double may_hold = growth * static_cast<double>(counters_.peak_live_bytes);
-    more_bytes = std::max(static_cast<std::uint64_t>(may_hold), counters_.reserved_bytes) - counters_.reserved_bytes;
+    wished = lifetime_rooms_.TakeWish();
+    if (!exceeded && !wished) return result;
+    const auto beyond_held = [&](double growth) {
+      const auto may_hold = static_cast<std::uint64_t>(growth * static_cast<double>(counters_.peak_live_bytes));
+      return std::max(may_hold, counters_.reserved_bytes) - counters_.reserved_bytes;
+    };
+    more_bytes = beyond_held(budget_.next_growth());
+    little_more_bytes = beyond_held(LifetimeRooms::kMoreGrowth);
   }
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
   if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return result;
-  if (free_bytes < more_bytes + device_bytes / kSpareShare) return result;
+  const auto ample_for = [&](std::uint64_t bytes) { return free_bytes >= bytes + device_bytes / kSpareShare; };
   std::lock_guard lock(mutex_);
-  if (exceeded) {
+  if (exceeded && ample_for(more_bytes)) {
     budget_.Raise();
     lifetime_rooms_.NoteGrowth();
-  } else {
+  } else if (wished && ample_for(little_more_bytes)) {
     lifetime_rooms_.HoldMore();
   }
   return result;

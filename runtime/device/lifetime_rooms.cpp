@@ -17,7 +17,7 @@ constexpr double kAsMuch = 0.995;
 // So many windows say what mapping costs, before blocks are sorted and when they are: in one it may cost a third of
 // what it does in the next. A program that only settles has a window without any by then.
 constexpr unsigned kWindows = 3;
-// What is being sorted lies among what was not for that long, and as long when sorting has ended.
+// What is being sorted lies among what was not for that long; and the other way round when sorting has ended.
 constexpr unsigned kTurning = 2;
 constexpr unsigned kTurningBack = 2;
 // A window in which memory was never tight says nothing of the blocks; it is taken together with the next, but for ever

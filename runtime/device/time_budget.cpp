@@ -10,11 +10,9 @@ namespace {
 // more when a kind of iteration comes for the first time.
 constexpr unsigned kPatience = 3;
 
-// A raise where the budget is not exceeded by much; otherwise half as large a part of the peak as the cost is of the
-// time, or what was given is doubled.
+// A raise where the budget is not exceeded by much; otherwise twice that, and then what was given is doubled.
 constexpr double kStep = 0.02;
 constexpr double kMuch = 2.0;
-constexpr double kOfShare = 0.5;
 
 // So many raises must have lowered the cost to so much of what it was before.
 constexpr unsigned kTrials = 3;
@@ -41,7 +39,7 @@ bool TimeBudget::Spent(std::uint64_t cost_ns, const Moment& moment) noexcept {
 
 double TimeBudget::next_growth() const noexcept {
   const double held_more = growth_ - 1.0;
-  const double step = share_ > kMuch * kShare ? std::max(kOfShare * share_, held_more) : kStep;
+  const double step = share_ > kMuch * kShare ? std::max(2 * kStep, held_more) : kStep;
   return std::min(kMostGrowth, 1.0 + held_more + step);
 }
 

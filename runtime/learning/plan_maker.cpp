@@ -145,8 +145,8 @@ std::vector<std::vector<Run>> RoomsOf(const PlanningTask& task, const std::vecto
   return rooms;
 }
 
-// So many times the deadline is taken where what has come of it is not worth taking.
-constexpr int kPatience = 4;
+// So many times the deadline is given to a search that it has cut short before there was a plan worth taking.
+constexpr int kLongerDeadline = 4;
 
 planner::SolveOptions SolveWithin(int deadline_ms) {
   planner::SolveOptions options;
@@ -198,8 +198,8 @@ MadePlan MakePlan(const PlanningTask& task, int deadline_ms) {
   planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(deadline_ms));
   const bool incumbent_fits = task.all_observed && !planner::FindSlotViolation(problem.problem, problem.incumbent);
   // Where requests were served in each other's way, a plan is worth waiting for.
-  if (!incumbent_fits && RatherAsServed(task, planned, incumbent_fits))
-    planned = planner::PlanPages(problem, SolveWithin(kPatience * deadline_ms));
+  if (!incumbent_fits && planned.cut_short && RatherAsServed(task, planned, incumbent_fits))
+    planned = planner::PlanPages(problem, SolveWithin(kLongerDeadline * deadline_ms));
   MadePlan made;
   made.report = "iteration of " + std::to_string(task.pattern.requests.size()) + " requests, " +
                 std::to_string(task.members.size()) + " planned ";

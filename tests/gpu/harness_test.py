@@ -16,6 +16,7 @@ from unittest import mock
 from xml.etree import ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import microbench
 import plots
 import run
 from harness import allocators, child, compare, device, options, report, shim, svg
@@ -281,6 +282,36 @@ for turn in range(int(sys.argv[1])):
         finally:
             for process in children:
                 process.dismiss()
+
+    def test_turns_change_nothing_of_a_childs_command(self):
+        """Which is what tells one configuration of a program from another."""
+        with tempfile.TemporaryDirectory() as directory:
+            command = [sys.executable, "-c", "import sys; print('ready', sys.argv, flush=True)", "--steps", "3"]
+            process = child.Child(command, dict(os.environ), directory, "x", gated=True, turns=True)
+            self.assertTrue(process.wait_until_ready(30))
+            process.release()
+            process.wait(30)
+            self.assertEqual(process.stdout(), "ready ['-c', '--steps', '3']\n")
+
+    TORCH = """
+class device:
+    def __init__(self, name): pass
+uint8 = None
+def empty(bytes_, dtype, device): return bytes_
+class cuda:
+    synchronize = staticmethod(lambda: None)
+"""
+
+    def test_microbench_s_rows_of_torch_come_by_turns(self):
+        with tempfile.TemporaryDirectory() as directory:
+            pathlib.Path(directory, "torch.py").write_text(self.TORCH)
+            environment = {**os.environ, "PYTHONPATH": directory}
+            command = [sys.executable, "-c", microbench.TORCH]
+            runs = [(f"torch.{column}", column, command, environment) for column in ("default", "stalloc1")]
+            for _, process, code in microbench.one_round(runs, directory, 0, 60):
+                self.assertEqual(code, 0, process.stderr())
+                rows = [line for line in process.stdout().splitlines() if line.startswith("row torch_empty_")]
+                self.assertEqual(len(rows), len(microbench.SIZES) * (microbench.BLOCKS - 1))
 
     def test_turns_are_taken_one_at_a_time_and_nobody_is_always_first(self):
         with tempfile.TemporaryDirectory() as directory:

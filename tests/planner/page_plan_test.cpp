@@ -112,6 +112,7 @@ TEST(PagePlan, MovesWhatIsInTheWayOfAFixedBlockAndNothingElse) {
   EXPECT_EQ(plan.slots[2], problem.incumbent[2]);
   EXPECT_EQ(plan.method, "repaired incumbent");
   EXPECT_EQ(plan.handles_to_map, 0u);
+  EXPECT_EQ(plan.contiguous_pages, 0u) << "it maps nothing: no time is spent on a search";
 }
 
 //  page 0    1    2
@@ -146,6 +147,21 @@ TEST(PagePlan, SharesPagesAmongSmallRequests) {
   const PagePlan plan = PlanPages(problem);
   EXPECT_EQ(plan.page_count, 1u);
   EXPECT_EQ(plan.handles_to_map, 1u) << "the page itself is not held yet";
+}
+
+// Random rectangles: some milliseconds for the first greedy pass alone.
+TEST(PagePlan, SaysWhetherTheTimeLimitEndedTheSearch) {
+  PageProblem problem;
+  for (int i = 0; i < 400; ++i)
+    problem.problem.requests.push_back(
+        {(1 + static_cast<Bytes>(i * 7919 % 97)) * 64 * 1024, i, i + 5 + i * 31 % 60, 0});
+  SolveOptions options;
+  options.time_limit = std::chrono::nanoseconds(1);
+  EXPECT_TRUE(PlanPages(problem, options).cut_short);
+  EXPECT_FALSE(PlanPages(problem, {.effort = 0}).cut_short);
+  problem.problem.requests.resize(1);
+  options.time_limit = std::chrono::minutes(1);
+  EXPECT_FALSE(PlanPages(problem, options).cut_short);
 }
 
 TEST(PagePlan, RefusesMalformedProblems) {

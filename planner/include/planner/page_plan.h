@@ -33,14 +33,15 @@ struct PagePlan {
   std::uint64_t changes = 0;            // requests whose slot differs from the incumbent's
   std::uint64_t contiguous_pages = 0;   // what the best plan of runs alone touches; 0: none was looked for
   std::uint64_t paged_pages = 0;        // what is touched if every request that may be paged is; 0: likewise
+  bool cut_short = false;               // the time limit ended the search
   std::string method;
   std::string error;  // kMalformed: why
 };
 
 // Plans with the fewest pages beyond those that are held, among those with the fewest handles to map, among those with
-// the fewest changes. Never returns a plan that is worse, in this order, than an incumbent that is complete and valid;
-// nor looks for another than that, or than one made of its valid part, where it maps nothing.
-// Deterministic as Solve is. Every plan is checked by FindSlotViolation before it is returned.
+// the fewest changes. Never returns a plan that is worse, in this order, than an incumbent that is complete and valid.
+// Where that, or a plan made of its valid part, maps nothing, it is returned without a search. Deterministic as Solve
+// is. Every plan is checked by FindSlotViolation before it is returned.
 PagePlan PlanPages(const PageProblem& problem, const SolveOptions& options = {});
 
 }  // namespace stalloc::planner

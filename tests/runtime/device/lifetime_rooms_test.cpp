@@ -379,6 +379,7 @@ TEST_F(LifetimeRoomsTest, WhatWasGivenEndsWithSorting) {
   ASSERT_TRUE(EverSorts(40, 0.02));
   Go(40, 0.008);
   rooms_.HoldMore();
+  ASSERT_EQ(rooms_.growth(), LifetimeRooms::kMoreGrowth);
   ASSERT_TRUE(EverStops(100, 0.03));
   EXPECT_EQ(rooms_.growth(), 1.0);
   rooms_.HoldMore();

@@ -35,8 +35,8 @@ class SortedRoomsTest : public DeviceMemoryTest {
     memory_ = Make({.growth = std::nullopt, .view_pages = 0, .clock_ns = [this] { return now_ns_ += cost_ns_; }});
     std::vector<CUdeviceptr> rooms;
     for (const std::size_t room_mib : {6, 4, 6, 8}) {
-      rooms.push_back(Begin(room_mib));
-      Begin(2);
+      rooms.push_back(Begin(room_mib * scale_));
+      Begin(2 * scale_);
     }
     base_ = rooms.front();
     for (const CUdeviceptr room : rooms) End(room);
@@ -46,11 +46,11 @@ class SortedRoomsTest : public DeviceMemoryTest {
   Places Iterate(double share) {
     constexpr std::uint64_t kIterationNs = 10'000'000;
     cost_ns_ = static_cast<std::uint64_t>(share * kIterationNs);
-    const CUdeviceptr lasting = Begin(4);
-    const CUdeviceptr passing = Begin(3);
+    const CUdeviceptr lasting = Begin(4 * scale_);
+    const CUdeviceptr passing = Begin(3 * scale_);
     End(passing);
     const std::uint64_t begun_ns = now_ns_;
-    End(Begin(12));
+    End(Begin(12 * scale_));
     End(lasting);
     now_ns_ = begun_ns + kIterationNs;
     UnmapViews();
@@ -68,16 +68,26 @@ class SortedRoomsTest : public DeviceMemoryTest {
   bool MoreMayBeHeld() const { return MayBeHeldMore() > kLittleMore; }
   static constexpr auto kLittleMore = static_cast<std::uint64_t>((LifetimeRooms::kMoreGrowth - 1.0) * 32 * kMiB);
 
-  std::unique_ptr<DeviceMemory> memory_;
+  // Until a little more may be held, but not for ever.
+  bool UntilALittleMoreMayBeHeld() {
+    for (int i = 0; i < kMostIterations && MayBeHeldMore() == 0; ++i) Iterate(0.008);
+    return MayBeHeldMore() != 0;
+  }
 
- private:
+  std::unique_ptr<DeviceMemory> memory_;
+  std::size_t scale_ = 1;  // of all sizes
+
   CUdeviceptr Begin(std::size_t mib) {
     const auto made = memory_->Allocate(mib * kMiB, On(0), 0);
     EXPECT_EQ(made.result, CUDA_SUCCESS);
     return made.address;
   }
   void End(CUdeviceptr block) { EXPECT_EQ(memory_->Free(block, On(0)), CUDA_SUCCESS); }
-  double Mib(CUdeviceptr block) const { return static_cast<double>(block - base_) / kMiB; }
+
+ private:
+  double Mib(CUdeviceptr block) const {
+    return static_cast<double>(block - base_) / static_cast<double>(scale_ * kMiB);
+  }
   void UnmapViews() {
     (void)memory_->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
     device_.ExecuteAll();
@@ -128,6 +138,42 @@ TEST_F(SortedRoomsTest, ALittleMoreMayBeHeldWhereSortedBlocksStillCost) {
   for (int i = 0; i < kMostIterations && MayBeHeldMore() == 0; ++i) ASSERT_EQ(Iterate(0.008), kSorted);
   EXPECT_NEAR(static_cast<double>(MayBeHeldMore()), static_cast<double>(kLittleMore), 1.0);
   EXPECT_EQ(Iterate(0.008), kSorted);
+}
+
+TEST_F(SortedRoomsTest, UntilSomebodyIsRefusedMemory) {
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  ASSERT_TRUE(UntilALittleMoreMayBeHeld());
+  EXPECT_EQ(memory_->Allocate(6 * 1024 * kMiB, On(0), 0).result, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(MayBeHeldMore(), 0u);
+}
+
+// The same with a gibibyte at the peak, so that half a per cent of it is two pages. All that is free is taken but for
+// two pages that lie apart: where more may be held two new ones are, otherwise a view of these two is mapped.
+class SortedRoomsOfAGibibyte : public SortedRoomsTest {
+ protected:
+  SortedRoomsOfAGibibyte() { scale_ = 32; }
+
+  // How much more is held for a request of two pages that finds no room.
+  std::uint64_t HeldMoreForTwoPages() {
+    std::vector<CUdeviceptr> blocks;
+    for (std::size_t mib = 0; mib < 24 * scale_; mib += 2) blocks.push_back(Begin(2));
+    End(blocks[0]);
+    End(blocks[2]);
+    const std::uint64_t before = memory_->Counters().reserved_bytes;
+    Begin(4);
+    return memory_->Counters().reserved_bytes - before;
+  }
+};
+
+TEST_F(SortedRoomsOfAGibibyte, IsHeldMoreWhereItMayBe) {
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  ASSERT_TRUE(UntilALittleMoreMayBeHeld());
+  EXPECT_EQ(HeldMoreForTwoPages(), 2 * kPageBytes);
+}
+
+TEST_F(SortedRoomsOfAGibibyte, IsNotHeldMoreWhereItMayNot) {
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  EXPECT_EQ(HeldMoreForTwoPages(), 0u);
 }
 
 TEST_F(SortedRoomsTest, NotWhereMemoryIsShort) {

@@ -19,6 +19,51 @@ planner::PlannedRequest At(planner::PlannedRequest request, std::uint64_t offset
   return request;
 }
 
+//  page 0       1       2   3   4
+//       [held until now]   [ a a ]      b is asked for while a lives, and was served in the same place, behind a wait
+//       or
+//           fixed            b b        by chance; beside the fixed page there is room for it on pages 0 and 4 alone.
+PlanningTask TwoInOnePlace(std::uint64_t held_pages) {
+  PlanningTask task;
+  task.pattern.period = 8;
+  task.pattern.requests.resize(2);
+  task.pattern.requests[0].size_bytes = task.pattern.requests[1].size_bytes = 2 * kPageBytes;
+  task.pattern.requests[0].end = 4;
+  task.pattern.requests[1].begin = 2;
+  task.pattern.requests[1].end = 6;
+  task.members = {0, 1};
+  task.pages.problem = ProblemOf(task.pattern, &task.members);
+  task.members = {0, 1};
+  task.pages.problem.fixed = {{kPageBytes, kPageBytes}};
+  task.pages.held_pages = held_pages;
+  const planner::Slot served = At(Request(0, 0), 2 * kPageBytes).slot;
+  task.pages.incumbent = {served, served};
+  task.all_observed = true;
+  return task;
+}
+
+constexpr int kDeadlineMs = 1000;
+
+TEST(MakePlan, WhatWasServedInItsOwnWayGetsAPlanWhereTheHeldPagesDo) {
+  const MadePlan made = MakePlan(TwoInOnePlace(5), kDeadlineMs);
+  EXPECT_NE(made.method, "as served");
+  ASSERT_EQ(made.in_force->slots.size(), 2u);
+  EXPECT_NE(made.in_force->slots[0].begin, made.in_force->slots[1].begin);
+}
+
+TEST(MakePlan, ItStaysWhereItWasServedWhereAPlanWouldHoldMore) {
+  const MadePlan made = MakePlan(TwoInOnePlace(4), kDeadlineMs);
+  EXPECT_EQ(made.method, "as served");
+  for (const BlockPlace& slot : made.in_force->slots) EXPECT_EQ(slot.begin, 2 * kPageGranules);
+}
+
+// Not everything was seen: nothing is known to fit what is held.
+TEST(MakePlan, WhatWasNotSeenWholeGetsAPlanWhateverItHolds) {
+  PlanningTask task = TwoInOnePlace(4);
+  task.all_observed = false;
+  EXPECT_NE(MakePlan(task, kDeadlineMs).method, "as served");
+}
+
 // Two losses were alive when the plan was made, beside a weight; the iteration makes another.
 TEST(PlanFrom, WhatLivesOnTakesTurnsInThePlacesOfItsLike) {
   constexpr std::uint64_t kLoss = 7;

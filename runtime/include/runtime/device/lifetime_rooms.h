@@ -37,6 +37,8 @@ class LifetimeRooms {
   static constexpr Granule kLeast = kPageGranules / 2;
   // Mapping is worth nothing better below this share of the time.
   static constexpr double kWorth = 0.005;
+  // Where it is worth more than that although blocks are sorted, the pool may grow to this multiple of the peak.
+  static constexpr double kMoreGrowth = 1.005;
 
   // Where a request is to lie.
   enum class Room : std::uint8_t {
@@ -72,7 +74,6 @@ class LifetimeRooms {
   // not take the very last pages, which are other ones in every iteration. True, once: if memory is ample, HoldMore
   // should be called. What was given stays while blocks are sorted, until somebody is refused memory.
   bool TakeWish() noexcept { return std::exchange(wants_more_, false); }
-  static constexpr double kMoreGrowth = 1.005;
   void HoldMore() noexcept { has_more_ = sorting(); }
   void MemoryIsShort() noexcept { wants_more_ = has_more_ = false; }
   // The pool may grow to this multiple of the peak of live bytes.

@@ -3,8 +3,8 @@
 // Holding no more than what is live has its price where a program does not repeat itself, or works on several streams:
 // requests are stitched from free pages at tens of microseconds a page, and memory is waited for that another stream
 // has not done with. As long as both take no more than kShare of the time, the least memory is held. Where they keep
-// taking more, the pool may grow beyond what is live, the more the more they take, at first by a little, then by ever
-// more, until they do not, or until growing is seen not to help.
+// taking more, the pool may grow beyond what is live, at first by a little, then by ever more, until they do not, or
+// until growing is seen not to help.
 //
 // Time is looked at in windows (CostWindow); those in which the peak of live bytes rises do not count, nor, as long as
 // nothing was given, does a window that cost less than half of the one before: such a program is settling by itself.

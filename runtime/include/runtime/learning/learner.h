@@ -28,7 +28,7 @@ class Learner {
  public:
   struct Options {
     bool planning = true;
-    int deadline_ms = 40;             // for this run's plan, which the next iteration waits for
+    int deadline_ms = 40;             // for this run's plan, which the next iteration waits for; see MakePlan
     int kept_deadline_ms = 500;       // for the next run's
     std::uint64_t program = 0;        // fingerprint, written into kept plans
     std::uint64_t configuration = 0;  // likewise; sizes are only known from plans of the same one

@@ -27,7 +27,8 @@ struct MadePlan {
 std::shared_ptr<PlanInForce> PlanOf(const PlanningTask& task, const std::vector<planner::Slot>& slots,
                                     const std::vector<SlotOrder>& order);
 
-// The plan for this run, around the blocks that cannot move.
+// The plan for this run, around the blocks that cannot move. Takes five times the deadline where it comes of no shorter
+// one and what was served is in its own way.
 MadePlan MakePlan(const PlanRequest& request);
 MadePlan MakePlan(const PlanningTask& task, int deadline_ms);
 
