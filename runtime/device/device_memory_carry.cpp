@@ -50,8 +50,6 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
     const HandlesInUse::Use use(in_use_, nullptr);  // of the timer's events
     stalled_ns = stalls_.TakeStalledNs();
   }
-  std::uint64_t more_bytes = 0;
-  std::uint64_t little_more_bytes = 0;
   bool exceeded = false;
   bool wished = false;
   {
@@ -63,26 +61,28 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
     if (lifetime_rooms_.turning()) budget_.Pause();
     exceeded = budget_.Spent(now_ns - begun_ns + stalled_ns, moment);
     wished = lifetime_rooms_.TakeWish();
-    if (!exceeded && !wished) return result;
-    const auto beyond_held = [&](double growth) {
-      const auto may_hold = static_cast<std::uint64_t>(growth * static_cast<double>(counters_.peak_live_bytes));
-      return std::max(may_hold, counters_.reserved_bytes) - counters_.reserved_bytes;
-    };
-    more_bytes = beyond_held(budget_.next_growth());
-    little_more_bytes = beyond_held(LifetimeRooms::kMoreGrowth);
   }
+  if (exceeded || wished) HoldMoreIfAmple(exceeded, wished);
+  return result;
+}
+
+// The time budget is exceeded, or LifetimeRooms wishes for a little more.
+void DeviceMemory::HoldMoreIfAmple(bool exceeded, bool wished) {
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
-  if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return result;
-  const auto ample_for = [&](std::uint64_t bytes) { return free_bytes >= bytes + device_bytes / kSpareShare; };
+  if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return;
   std::lock_guard lock(mutex_);
-  if (exceeded && ample_for(more_bytes)) {
+  const auto ample_for = [&](double growth) {
+    const auto may_hold = static_cast<std::uint64_t>(growth * static_cast<double>(counters_.peak_live_bytes));
+    const std::uint64_t more = std::max(may_hold, counters_.reserved_bytes) - counters_.reserved_bytes;
+    return free_bytes >= more + device_bytes / kSpareShare;
+  };
+  if (exceeded && ample_for(budget_.next_growth())) {
     budget_.Raise();
     lifetime_rooms_.NoteGrowth();
-  } else if (wished && ample_for(little_more_bytes)) {
+  } else if (wished && ample_for(LifetimeRooms::kMoreGrowth)) {
     lifetime_rooms_.HoldMore();
   }
-  return result;
 }
 
 CUresult DeviceMemory::CarryNewPages(Claim* claim) {

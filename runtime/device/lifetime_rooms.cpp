@@ -171,7 +171,7 @@ void LifetimeRooms::Watch() {
 void LifetimeRooms::Sort() noexcept {
   state_ = State::kSorting;
   share_before_ = shares_ / windows_;
-  helps_ = wants_more_ = has_more_ = false;
+  helps_ = false;
   inaccurate_ = 0;
   CountAnew();
 }

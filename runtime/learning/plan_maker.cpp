@@ -94,11 +94,11 @@ std::uint64_t MostPages(const PlanningTask& task) {
 // What is held is held: fewer pages than that buy this run nothing, and mapping costs; once memory is short, another
 // plan is chosen (plan_choice.h). Where an incumbent does not fit itself everywhere, the few requests whose slot is
 // taken are served online, unless streams would be in each other's way and a plan keeps them apart on few pages.
-bool RatherAsServed(const PlanningTask& task, const planner::PagePlan& planned, bool incumbent_fits) {
-  if (planned.status == planner::Solution::Status::kMalformed || planned.handles_to_map == 0 || !task.all_observed)
-    return false;
+bool RatherAsServed(const PlanningTask& task, const planner::PagePlan& planned, bool incumbent_fits,
+                    std::uint64_t most_pages) {
+  if (planned.handles_to_map == 0 || !task.all_observed) return false;
   return incumbent_fits || planned.handles_to_map > task.pages.held_pages ||
-         (task.order.empty() && planned.page_count > task.pages.held_pages) || planned.page_count > MostPages(task);
+         (task.order.empty() && planned.page_count > task.pages.held_pages) || planned.page_count > most_pages;
 }
 
 // Notes the pages in which `place`, of a block of `granules`, lies.
@@ -197,8 +197,10 @@ MadePlan MakePlan(const PlanningTask& task, int deadline_ms) {
   if (task.all_observed) problem.most_handles = problem.held_pages;
   planner::PagePlan planned = planner::PlanPages(problem, SolveWithin(deadline_ms));
   const bool incumbent_fits = task.all_observed && !planner::FindSlotViolation(problem.problem, problem.incumbent);
-  // Where requests were served in each other's way, a plan is worth waiting for.
-  if (!incumbent_fits && planned.cut_short && RatherAsServed(task, planned, incumbent_fits))
+  const bool malformed = planned.status == planner::Solution::Status::kMalformed;
+  const std::uint64_t most_pages = malformed ? 0 : MostPages(task);
+  // Where requests were served in each other's way, a plan is worth waiting for. (A malformed one is never cut short.)
+  if (!incumbent_fits && planned.cut_short && RatherAsServed(task, planned, incumbent_fits, most_pages))
     planned = planner::PlanPages(problem, SolveWithin(kLongerDeadline * deadline_ms));
   MadePlan made;
   made.report = "iteration of " + std::to_string(task.pattern.requests.size()) + " requests, " +
@@ -206,11 +208,11 @@ MadePlan MakePlan(const PlanningTask& task, int deadline_ms) {
   made.method = "as served";
   made.planned_requests = task.members.size();
   const std::vector<planner::Slot>* slots = &task.pages.incumbent;
-  if (planned.status == planner::Solution::Status::kMalformed) {
+  if (malformed) {
     made.report += "where they were served (" + planned.error + ")";
-  } else if (RatherAsServed(task, planned, incumbent_fits)) {
+  } else if (RatherAsServed(task, planned, incumbent_fits, most_pages)) {
     made.report += "where they were served";
-    if (planned.page_count > MostPages(task))
+    if (planned.page_count > most_pages)
       made.report += ", for a plan has " + std::to_string(planned.page_count - task.hole_pages) + " pages";
   } else {
     made.report += "on " + std::to_string(planned.page_count - task.hole_pages) + " pages (at least " +

@@ -149,7 +149,7 @@ TEST(PagePlan, SharesPagesAmongSmallRequests) {
   EXPECT_EQ(plan.handles_to_map, 1u) << "the page itself is not held yet";
 }
 
-// Random rectangles: some milliseconds for the first greedy pass alone.
+// Blocks of many sizes: the first greedy pass alone takes longer than the limit.
 TEST(PagePlan, SaysWhetherTheTimeLimitEndedTheSearch) {
   PageProblem problem;
   for (int i = 0; i < 400; ++i)

@@ -19,10 +19,9 @@ planner::PlannedRequest At(planner::PlannedRequest request, std::uint64_t offset
   return request;
 }
 
-//  page 0       1       2   3   4
-//       [held until now]   [ a a ]      b is asked for while a lives, and was served in the same place, behind a wait
-//       or
-//           fixed            b b        by chance; beside the fixed page there is room for it on pages 0 and 4 alone.
+//  page  0  [1: fixed]  2 3  4      a and b, two pages each, live together for a while and were both served on 2 and 3.
+//                      [a a]        There is room for all of it on five pages: for b on 0 and 4, as a list.
+//                      [b b]
 PlanningTask TwoInOnePlace(std::uint64_t held_pages) {
   PlanningTask task;
   task.pattern.period = 8;
@@ -31,9 +30,7 @@ PlanningTask TwoInOnePlace(std::uint64_t held_pages) {
   task.pattern.requests[0].end = 4;
   task.pattern.requests[1].begin = 2;
   task.pattern.requests[1].end = 6;
-  task.members = {0, 1};
   task.pages.problem = ProblemOf(task.pattern, &task.members);
-  task.members = {0, 1};
   task.pages.problem.fixed = {{kPageBytes, kPageBytes}};
   task.pages.held_pages = held_pages;
   const planner::Slot served = At(Request(0, 0), 2 * kPageBytes).slot;

@@ -318,6 +318,7 @@ class DeviceMemory {
   Allocation AllocateByClaim(Asked& asked, std::unique_lock<ShortLock> lock, ContextOnDemand* context);
   Allocation AllocateSlowly(const Asked& asked);
   CUresult CarryWithinBudget(Claim* claim, const Who& who);
+  void HoldMoreIfAmple(bool exceeded, bool wished);
   std::uint64_t NowNs() const;
   CUresult Defer(CUdeviceptr address, const Block& block);
   CUresult FreeWhenIdle(CUdeviceptr address, const Block& block);
