@@ -64,7 +64,9 @@ void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules
 
 void LifetimeRooms::Stitched::Add(Granule granules, Granule in_use) noexcept {
   if (granules < kTight * largest) return;
-  used = largest < kTight * granules ? in_use : std::min(used, in_use);
+  if (largest < kTight * granules) count = 0;  // those until now were smaller
+  ++count;
+  used += (in_use - used) / count;
   largest = std::max(largest, granules);
 }
 

@@ -96,10 +96,13 @@ class LifetimeRooms {
     bool guessed_to_last = false;
   };
 
-  // Requests for which there was no one room: the largest, and the least that was in use with one of about its size.
+  // Requests for which there was no one room: the largest, and what was in use with those of about its size, on average.
+  // Not the least that was: the first of many gradients that has no room has it from blocks that will be gone when the
+  // last of them comes, and which it is best to lay out of the way of that.
   struct Stitched {
     Granule largest = 0;
-    Granule used = 0;
+    double used = 0.0;
+    unsigned count = 0;  // that `used` is the average of
     void Add(Granule granules, Granule in_use) noexcept;
   };
 
