@@ -240,8 +240,10 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
   if (proposal.scaled >= 0 && !planned) [[unlikely]]
     plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
-  if (asked.guess != nullptr) [[unlikely]]
+  if (asked.guess != nullptr) [[unlikely]] {
     lifetime_rooms_.Note(Key(address), *asked.guess, asked.granules, view != kNoView, UsedGranules());
+    if (asked.guess->room != LifetimeRooms::Room::kAny) ++c.sorted_requests;
+  }
   if (seen_.on()) Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);
   return {CUDA_SUCCESS, address, block.number, planned, asked.who.stream, recorder_ ? recorder_->NextSequence() : 0};
 }

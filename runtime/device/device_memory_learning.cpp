@@ -186,6 +186,11 @@ void DeviceMemory::KeepPlanInForce() {
   plans_->KeepPlanInForce();
 }
 
+bool DeviceMemory::sorting() const {
+  std::lock_guard lock(mutex_);
+  return lifetime_rooms_.sorting();
+}
+
 PlanFollower::InForce DeviceMemory::in_force() const {
   std::lock_guard lock(mutex_);
   return plans_->in_force();

@@ -147,6 +147,12 @@ bool Learner::Watch() {
     BeginWindow();
     return false;
   }
+  if (pattern_requests_ == 0 && memory_.sorting()) {
+    // Iterations differ, and what they cost is seen to already. For a while they may be alike, but a plan for these would
+    // be in the way of the next that is not (tests/bench/RESULTS.md).
+    LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
+    return false;
+  }
   if (pattern_requests_ != 0 && !BeingFitted() && Judge()) return false;
   const std::optional<Pattern> pattern = finder_->Find();
   if (pattern && Credible(*pattern) && !Plannable(*pattern)) {

@@ -205,6 +205,8 @@ class DeviceMemory {
   std::optional<PlanFollower::Scaled> ScaledPlan() const;
   std::optional<PlanFollower::Scaled> TakeOutgrown();
   void KeepPlanInForce();
+  // Blocks lie by whether they are expected to last (LifetimeRooms).
+  bool sorting() const;
   PlanFollower::InForce in_force() const;
   // Frees the plans that nobody follows any more; to be called every now and then.
   void FreeRetiredPlans();
