@@ -4,8 +4,6 @@ namespace stalloc::runtime {
 
 namespace {
 
-constexpr std::uint64_t kLeastWindowNs = 50'000'000;
-
 // A peak that rises by more than this share within a window is that of a program that has not shown all its sizes.
 constexpr double kRise = 1.0 / 64;
 
@@ -32,7 +30,7 @@ std::optional<double> CostWindow::Spent(std::uint64_t cost_ns, const Moment& mom
   if (moment.now_ns < begin_->now_ns) return std::nullopt;  // another thread was faster
   const std::uint64_t elapsed_ns = moment.now_ns - begin_->now_ns;
   const auto allocated = static_cast<double>(moment.allocated_bytes - begin_->allocated_bytes);
-  if (elapsed_ns < kLeastWindowNs || allocated < turnovers_ * peak) return std::nullopt;
+  if (elapsed_ns < least_ns_ || allocated < turnovers_ * peak) return std::nullopt;
 
   const double share = static_cast<double>(cost_ns_) / static_cast<double>(elapsed_ns);
   begin();

@@ -71,16 +71,15 @@ void DeviceMemory::HoldMoreIfAmple(bool exceeded, bool wished) {
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
   if (driver_.cuMemGetInfo(&free_bytes, &device_bytes) != CUDA_SUCCESS) return;
+  const std::size_t spared = device_bytes / kSpareShare;
+  if (free_bytes < spared) return;
   std::lock_guard lock(mutex_);
-  const auto ample_for = [&](double growth) {
-    const auto may_hold = static_cast<std::uint64_t>(growth * static_cast<double>(counters_.peak_live_bytes));
-    const std::uint64_t more = std::max(may_hold, counters_.reserved_bytes) - counters_.reserved_bytes;
-    return free_bytes >= more + device_bytes / kSpareShare;
-  };
-  if (exceeded && ample_for(budget_.next_growth())) {
-    budget_.Raise();
+  const std::uint64_t may_hold = counters_.reserved_bytes + free_bytes - spared;
+  const double ample = static_cast<double>(may_hold) / static_cast<double>(counters_.peak_live_bytes);
+  if (exceeded && ample >= budget_.growth() + TimeBudget::kStep) {
+    budget_.Raise(ample);
     lifetime_rooms_.NoteGrowth();
-  } else if (wished && ample_for(LifetimeRooms::kMoreGrowth)) {
+  } else if (wished && ample >= LifetimeRooms::kMoreGrowth) {
     lifetime_rooms_.HoldMore();
   }
 }

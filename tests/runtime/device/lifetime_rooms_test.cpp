@@ -394,6 +394,20 @@ TEST_F(LifetimeRoomsTest, BlocksAreTurnedRoundUntilItHasHelped) {
   EXPECT_FALSE(rooms_.turning());
 }
 
+TEST_F(LifetimeRoomsTest, WhatMappingCostsSaysNothingWhileSortingMayBegin) {
+  EXPECT_FALSE(rooms_.turning());
+  ASSERT_TRUE(Until(40, 0.02, {}, [&] { return rooms_.watching(); }));
+  for (int i = 0; i < 40 && !rooms_.sorting(); ++i, Go(1, 0.02)) EXPECT_TRUE(rooms_.turning()) << i;
+  EXPECT_TRUE(rooms_.sorting());
+}
+
+TEST_F(LifetimeRoomsTest, ItDoesWhereBlocksAreNotTold) {
+  ASSERT_TRUE(Until(40, 0.02, {.erratic = true}, [&] { return rooms_.watching(); }));
+  Go(4 * kWindow, 0.02, {.erratic = true});
+  ASSERT_TRUE(rooms_.watching());
+  EXPECT_FALSE(rooms_.turning());
+}
+
 TEST_F(LifetimeRoomsTest, AndBackForAWhile) {
   ASSERT_TRUE(EverSorts(40, 0.02));
   ASSERT_TRUE(EverStops(40, 0.02));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <random>
 
@@ -40,13 +41,13 @@ TEST(TimeBudget, WhatIsWithinItChangesNothing) {
 
 TEST(TimeBudget, WhatStaysAboveItIsExceeded) {
   Program program;
-  EXPECT_TRUE(program.Work(1000, 2 * TimeBudget::kShare));
+  EXPECT_TRUE(program.Work(2000, 2 * TimeBudget::kShare));
 }
 
 TEST(TimeBudget, WhatDiesOutByItselfIsLeftAlone) {
   Program program;
   bool exceeded = false;
-  for (double share = 0.9; share > 0.001; share *= 0.4) exceeded |= program.Work(51, share);
+  for (double share = 0.9; share > 0.001; share *= 0.4) exceeded |= program.Work(251, share);
   EXPECT_FALSE(exceeded);
 }
 
@@ -63,8 +64,8 @@ TEST(TimeBudget, APeakThatStillRisesIsNotJudged) {
 TEST(TimeBudget, GivesMoreTheMoreIsSpent) {
   Program little;
   Program much;
-  ASSERT_TRUE(little.Work(1000, 1.5 * TimeBudget::kShare));
-  ASSERT_TRUE(much.Work(1000, 8 * TimeBudget::kShare));
+  ASSERT_TRUE(little.Work(2000, 1.5 * TimeBudget::kShare));
+  ASSERT_TRUE(much.Work(2000, 8 * TimeBudget::kShare));
   for (int i = 0; i < 2; ++i) {
     little.budget.Raise();
     much.budget.Raise();
@@ -73,55 +74,79 @@ TEST(TimeBudget, GivesMoreTheMoreIsSpent) {
   EXPECT_GT(much.budget.growth(), little.budget.growth());
 }
 
-// What is given lowers the cost by a third each time, until it is within the budget.
+// Each step more lowers the cost by a sixth, until it is within the budget.
 TEST(TimeBudget, EndsWhereTheBudgetIsKept) {
   Program program;
   double share = 0.4;
-  while (program.Work(1000, share)) {
+  while (program.Work(2000, share)) {
     ASSERT_LT(program.budget.growth(), TimeBudget::kMostGrowth);
     program.budget.Raise();
-    share *= 2.0 / 3.0;
+    share = 0.4 * std::pow(5.0 / 6.0, (program.budget.growth() - 1.0) / TimeBudget::kStep);
   }
   EXPECT_LE(share, TimeBudget::kShare);
+}
+
+TEST(TimeBudget, GivesAsMuchAtOnceAsTheCostSays) {
+  for (const double share : {3 * TimeBudget::kShare, 6 * TimeBudget::kShare}) {
+    Program program;
+    ASSERT_TRUE(program.Work(2000, share));
+    program.budget.Raise();
+    EXPECT_NEAR(program.budget.growth(), 1.0 + share / 2, 1e-3);
+  }
+}
+
+TEST(TimeBudget, GivesNoMoreThanThereIs) {
+  Program program;
+  ASSERT_TRUE(program.Work(2000, 0.5));
+  program.budget.Raise(1.07);
+  EXPECT_EQ(program.budget.growth(), 1.07);
+}
+
+TEST(TimeBudget, StopsEarlyWhereMuchDoesNotHelp) {
+  Program program;
+  unsigned raises = 0;
+  for (; program.Work(2000, 4 * TimeBudget::kShare); ++raises) program.budget.Raise();
+  EXPECT_EQ(raises, 3u) << "the last of which gives nothing";
+  EXPECT_LT(program.budget.growth(), 1.2);
 }
 
 TEST(TimeBudget, GivesNoMoreWhereThatDoesNotHelp) {
   Program program;
   unsigned raises = 0;
-  for (; program.Work(1000, 1.5 * TimeBudget::kShare); ++raises) program.budget.Raise();
+  for (; program.Work(2000, 1.5 * TimeBudget::kShare); ++raises) program.budget.Raise();
   EXPECT_LT(raises, 10u);
   EXPECT_LT(program.budget.growth(), 1.1);
 }
 
 TEST(TimeBudget, ShortMemoryTakesItBack) {
   Program program;
-  ASSERT_TRUE(program.Work(1000, 0.5));
+  ASSERT_TRUE(program.Work(2000, 0.5));
   program.budget.Raise();
   ASSERT_GT(program.budget.growth(), 1.0);
   program.budget.MemoryIsShort();
   EXPECT_EQ(program.budget.growth(), 1.0);
-  EXPECT_TRUE(program.Work(1000, 0.5)) << "and given again";
+  EXPECT_TRUE(program.Work(2000, 0.5)) << "and given again";
 }
 
 TEST(TimeBudget, WhatIsSpentDuringAPauseDoesNotCount) {
   Program program;
   bool exceeded = false;
-  for (int i = 0; i < 1000; ++i) {
-    exceeded |= program.Work(40, 0.5);
+  for (int i = 0; i < 100; ++i) {
+    exceeded |= program.Work(240, 0.5);
     program.budget.Pause();
   }
   EXPECT_FALSE(exceeded);
-  EXPECT_TRUE(program.Work(1000, 0.5)) << "and afterwards";
+  EXPECT_TRUE(program.Work(2000, 0.5)) << "and afterwards";
 }
 
 TEST(TimeBudget, NorDoesThePauseItself) {
   Program program;
-  ASSERT_TRUE(program.Work(1000, 0.5));
+  ASSERT_TRUE(program.Work(2000, 0.5));
   program.budget.Raise();  // from now on one window is enough
   program.budget.Pause();
   program.moment.now_ns += kMillisecond;
   EXPECT_FALSE(program.budget.Spent(100 * kMillisecond, program.moment));
-  EXPECT_FALSE(program.Work(1000, 0.9 * TimeBudget::kShare));
+  EXPECT_FALSE(program.Work(2000, 0.9 * TimeBudget::kShare));
 }
 
 TEST(TimeBudget, WhatTheUserHasChosenStays) {
@@ -132,7 +157,7 @@ TEST(TimeBudget, WhatTheUserHasChosenStays) {
 }
 
 // Blocks of ever new sizes that end in another order than they began: nothing finds the place of the one before. A
-// request takes ten microseconds, a mapping forty.
+// request takes twenty microseconds, a mapping two hundred.
 class TimeBudgetInMemory : public DeviceMemoryTest {
  protected:
   struct Outcome {
@@ -146,11 +171,11 @@ class TimeBudgetInMemory : public DeviceMemoryTest {
     device_.total_bytes = device_bytes;
     std::uint64_t requests = 0;
     auto memory =
-        Make({.growth = growth, .clock_ns = [&] { return requests * 10'000 + device_.calls["cuMemMap"] * 40'000; }});
+        Make({.growth = growth, .clock_ns = [&] { return requests * 20'000 + device_.calls["cuMemMap"] * 200'000; }});
     std::mt19937 random(7);
     std::vector<CUdeviceptr> live;
     std::vector<std::uint64_t> maps{0};
-    constexpr std::uint64_t kRequests = 40'000;
+    constexpr std::uint64_t kRequests = 400'000;
     while (requests < kRequests) {
       const std::size_t bytes = (1 + random() % 24) * kMiB + random() % kMiB;
       const auto made = memory->Allocate(bytes, On(0), 0);
@@ -183,6 +208,14 @@ TEST_F(TimeBudgetInMemory, HoldsNoMoreOnADeviceThatIsNearlyFull) {
   const Outcome least = Run(1.0, 640 * kMiB);
   const Outcome automatic = Run(std::nullopt, 640 * kMiB);
   EXPECT_LE(automatic.held, least.held + 0.005);
+}
+
+TEST_F(TimeBudgetInMemory, HoldsAsMuchMoreAsThereIs) {
+  const Outcome least = Run(1.0, 64 * 1024 * kMiB);
+  const Outcome automatic = Run(std::nullopt, 64 * 1024 * kMiB);
+  const Outcome some = Run(std::nullopt, 730 * kMiB);
+  EXPECT_GT(some.held, least.held + TimeBudget::kStep);
+  EXPECT_LT(some.held, automatic.held - TimeBudget::kStep);
 }
 
 // Sixteen blocks live, the oldest of which is copied on a second stream and freed there, whose work is always four

@@ -20,8 +20,8 @@ class CostWindow {
     std::uint64_t peak_live_bytes = 0;
   };
 
-  // As many times the peak of live bytes are handed out in a window, at least.
-  explicit CostWindow(double turnovers) : turnovers_(turnovers) {}
+  // As many times the peak of live bytes are handed out in a window, at least, and it takes so long, at least.
+  CostWindow(double turnovers, std::uint64_t least_ns) : turnovers_(turnovers), least_ns_(least_ns) {}
 
   // `cost_ns` were spent since the last call; the first one, and that after Restart, only begins. Returns the share of
   // the time when a window has ended.
@@ -35,6 +35,7 @@ class CostWindow {
 
  private:
   const double turnovers_;
+  const std::uint64_t least_ns_;
   bool rose_ = false;
   std::uint64_t cost_ns_ = 0;    // since the window began
   std::optional<Moment> begin_;  // nullopt: with the next call

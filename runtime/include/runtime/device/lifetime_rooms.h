@@ -66,9 +66,12 @@ class LifetimeRooms {
   // See CostWindow. `cost_ns`: of requests that were stitched, with what they waited for; 0: of one that only waited.
   void Spent(std::uint64_t cost_ns, const CostWindow::Moment& moment) noexcept;
 
-  // Blocks are on their way to other rooms, which is why mapping costs what it does just now: when sorting is tried,
-  // and when it has ended.
-  bool turning() const noexcept { return (sorting() && !helps_) || turning_back_ > 0; }
+  // What mapping costs just now says nothing of what it will: blocks are on their way to other rooms, for sorting is
+  // being tried or has ended, or it may be about to begin.
+  bool turning() const noexcept {
+    const bool may_sort = state_ == State::kWatching && (windows_ > 0 || watched_windows_ < kToBeTold);
+    return may_sort || (sorting() && !helps_) || turning_back_ > 0;
+  }
 
   // Sorting helps, but mapping still takes time: with a little more than is live the last requests before the peak need
   // not take the very last pages, which are other ones in every iteration. True, once: if memory is ample, HoldMore
@@ -87,6 +90,7 @@ class LifetimeRooms {
   // A step hands out at least twice what is live at its peak (the recorded training runs), so that this is one
   // iteration of most programs, two of others.
   static constexpr double kTurnovers = 4.0;
+  static constexpr std::uint64_t kLeastNs = 50'000'000;
 
   enum class State : std::uint8_t { kOff, kWatching, kSorting };
 
@@ -117,7 +121,7 @@ class LifetimeRooms {
   std::optional<double> TakeAccuracy() noexcept;  // nullopt: no watched block has ended
 
   State state_ = State::kOff;
-  CostWindow window_{kTurnovers};
+  CostWindow window_{kTurnovers, kLeastNs};
 
   // While watching.
   struct Watched {
@@ -141,6 +145,7 @@ class LifetimeRooms {
   double shares_ = 0.0;        // sum over `windows_`
   unsigned windows_ = 0;       // that count, in this state
   unsigned watched_windows_ = 0;
+  static constexpr unsigned kToBeTold = 3;  // of these, in which nobody can say yet whether blocks will be told
   unsigned inaccurate_ = 0;  // windows one after the other, while sorting
   bool helps_ = false;       // sorting has been seen to
   bool wants_more_ = false;

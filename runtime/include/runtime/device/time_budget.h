@@ -3,8 +3,8 @@
 // Holding no more than what is live has its price where a program does not repeat itself, or works on several streams:
 // requests are stitched from free pages at tens of microseconds a page, and memory is waited for that another stream
 // has not done with. As long as both take no more than kShare of the time, the least memory is held. Where they keep
-// taking more, the pool may grow beyond what is live, at first by a little, then by ever more, until they do not, or
-// until growing is seen not to help.
+// taking more, the pool may grow beyond what is live, by as much as the cost says and then by ever more, until they do
+// not, or until growing is seen not to help.
 //
 // Time is looked at in windows (CostWindow); those in which the peak of live bytes rises do not count, nor, as long as
 // nothing was given, does a window that cost less than half of the one before: such a program is settling by itself.
@@ -24,6 +24,7 @@ class TimeBudget {
  public:
   static constexpr double kShare = 0.04;      // of the time
   static constexpr double kMostGrowth = 1.5;  // held over the peak of live bytes
+  static constexpr double kStep = 0.02;       // more of it, at least
 
   using Moment = CostWindow::Moment;  // when a request has been stitched or waited for
 
@@ -35,12 +36,11 @@ class TimeBudget {
   double growth() const noexcept { return growth_; }
 
   // `cost_ns` were spent since the last call, on the host or by a stream that waited. True: the budget is exceeded, and
-  // if memory is ample, Raise should be called.
+  // if memory is ample for kStep more, Raise should be called.
   bool Spent(std::uint64_t cost_ns, const Moment& moment) noexcept;
 
-  // What growth would be after Raise.
-  double next_growth() const noexcept;
-  void Raise() noexcept;
+  // `most`: what memory is ample for.
+  void Raise(double most = kMostGrowth) noexcept;
 
   // What is spent just now is not what the least memory costs: windows begin anew.
   void Pause() noexcept;
@@ -50,17 +50,25 @@ class TimeBudget {
 
  private:
   // A step hands out two to sixteen times what is live at its peak (the recorded training runs), so that a window holds
-  // about one iteration at least, mostly several.
-  static constexpr double kTurnovers = 16.0;
+  // an iteration or two of most programs, and several of one whose iterations are short.
+  static constexpr double kTurnovers = 4.0;
+  static constexpr std::uint64_t kLeastNs = 250'000'000;
+
+  void BeginAnew() noexcept { windows_ = 0, shares_ = 0.0; }
+  double mean_share() const noexcept { return shares_ / windows_; }
+  // So much was given since it was last judged that the cost should have fallen.
+  bool to_be_judged() const noexcept;
 
   const bool automatic_;
   double growth_;
-  CostWindow window_{kTurnovers};
-  double share_ = 0.0;         // of the last window that counts
-  unsigned exceeded_ = 0;      // so many windows one after the other
-  double share_before_ = 0.0;  // when growth was raised last but kTrials raises
-  unsigned raises_ = 0;        // since then
-  bool in_vain_ = false;       // growing does not help
+  CostWindow window_{kTurnovers, kLeastNs};
+  double share_ = 0.0;    // of the last window that counts
+  unsigned windows_ = 0;  // one after the other: until something is given, that exceeded the budget; then, since it was
+  double shares_ = 0.0;   // sum over these
+  double share_before_ = 0.0;   // when it was last judged whether growing helps, or begun to grow
+  double growth_before_ = 1.0;  // likewise
+  unsigned raises_ = 0;         // since then
+  bool in_vain_ = false;        // growing does not help
 };
 
 }  // namespace stalloc::runtime
