@@ -241,7 +241,8 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
     plans_->NoteServedOnline(proposal, view, BeginOf(address, view));
   (planned ? c.planned_bytes : c.online_bytes) += asked.size_bytes;
   if (asked.guess != nullptr) [[unlikely]] {
-    lifetime_rooms_.Note(Key(address), *asked.guess, asked.granules, view != kNoView, UsedGranules());
+    const Granule end = view == kNoView ? BeginOf(address, view) + asked.granules : 0;
+    lifetime_rooms_.Note(Key(address), *asked.guess, asked.granules, end, UsedGranules());
     if (asked.guess->room != LifetimeRooms::Room::kAny) ++c.sorted_requests;
   }
   if (seen_.on()) Observe(Observation::Op::kAllocate, address, block, asked.who.stream, proposal.call_site, 0);

@@ -243,7 +243,7 @@ std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
   const StreamIndex stream = asked.who.effective;
   const Granule from = plans_->online_from();
   if (asked.guess->room == LifetimeRooms::Room::kLowest) {
-    const std::optional<Run> lowest = search_->LowestRoom(granules, stream, from);
+    const std::optional<Run> lowest = search_->LowestRoom(granules, stream, from, lifetime_rooms_.high_ends());
     return lowest ? std::optional(MemorySearch::FrontOf(*lowest, granules)) : std::nullopt;
   }
   const std::optional<Run> high = search_->HighRoom(granules, stream, from);

@@ -50,16 +50,19 @@ LifetimeRooms::Guess LifetimeRooms::Ask(Granule granules, Granule used) noexcept
   return guess;
 }
 
-void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view, Granule used) noexcept {
+void LifetimeRooms::Note(std::uint64_t key, const Guess& guess, Granule granules, Granule end, Granule used) noexcept {
   if (!watching() || guess.path == 0) return;
-  if (in_view) {
+  if (end == 0) {
     in_window_.Add(granules, used);
     // While sorting, the largest of before is what memory is tight for: sorted well it finds one room, and what is
     // stitched now may be any small block, or one that never comes again.
     if (!sorting() && granules > stitched_.largest) stitched_ = in_window_;
   }
   if (watched_->blocks.size() + 1 >= kMostBlocks) return;
-  watched_->blocks.Insert(key, {.path = guess.path, .tight = tight_, .guessed_to_last = guess.lasts});
+  const Granule high_end = guess.room == Room::kHigh ? end : 0;
+  watched_->blocks.Insert(
+      key, {.path = guess.path, .tight = tight_, .high_end = high_end, .guessed_to_last = guess.lasts});
+  if (high_end != 0) watched_->high_ends.Insert(high_end, true);
 }
 
 void LifetimeRooms::Stitched::Add(Granule granules, Granule in_use) noexcept {
@@ -76,6 +79,7 @@ void LifetimeRooms::End(std::uint64_t key, Granule granules) noexcept {
   watched_->predictor.NoteFree();
   Block block;
   if (!watched_->blocks.Extract(key, &block)) return;
+  watched_->high_ends.Erase(block.high_end);
   const bool lasted = block.tight != tight_;
   watched_->predictor.Learn(block.path, block.guessed_to_last, lasted);
   ended_granules_ += granules;

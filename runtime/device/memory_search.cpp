@@ -145,13 +145,12 @@ std::optional<Run> MemorySearch::ContiguousRoom(Granule granules, StreamIndex st
   return best;
 }
 
-std::optional<Run> MemorySearch::LowestRoom(Granule granules, StreamIndex stream, Granule from) const {
-  std::optional<Run> lowest;
-  VisitOrders(stream, Waits::kNo, [&](StreamIndex of, std::uint64_t position) {
-    const std::optional<Run> found = space_.LowestFit(granules, of, from, position);
-    if (found && (!lowest || found->begin < lowest->begin)) lowest = found;
-  });
-  return lowest;
+std::optional<Run> MemorySearch::LowestRoom(Granule granules, StreamIndex stream, Granule from,
+                                            const FlatMap<bool>& put_off) const {
+  FreeSpace::Lowest low(put_off);
+  VisitOrders(stream, Waits::kNo,
+              [&](StreamIndex of, std::uint64_t position) { space_.AddTo(&low, granules, of, from, position); });
+  return low.room();
 }
 
 std::optional<Run> MemorySearch::HighRoom(Granule granules, StreamIndex stream, Granule from) const {

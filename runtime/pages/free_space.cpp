@@ -268,14 +268,9 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
   return std::nullopt;
 }
 
-std::optional<Run> FreeSpace::LowestFit(Granule granules, StreamIndex stream, Granule from,
-                                        std::uint64_t position) const noexcept {
-  Run lowest{};
-  VisitFitting(granules, stream, from, position, [&lowest](Run run) {
-    if (lowest.end == 0 || run.begin < lowest.begin) lowest = run;
-  });
-  if (lowest.end == 0) return std::nullopt;
-  return lowest;
+void FreeSpace::AddTo(Lowest* low, Granule granules, StreamIndex stream, Granule from,
+                      std::uint64_t position) const noexcept {
+  VisitFitting(granules, stream, from, position, [low](Run run) { low->Add(run); });
 }
 
 void FreeSpace::AddTo(HighestButLargest* high, Granule granules, StreamIndex stream, Granule from,

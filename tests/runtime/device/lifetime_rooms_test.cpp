@@ -64,7 +64,8 @@ class LifetimeRoomsTest : public ::testing::Test {
     used_ += GranulesOf(bytes);
     if (!rooms_.watching()) return key;
     last_ = rooms_.Ask(GranulesOf(bytes), used_);
-    rooms_.Note(key, last_, GranulesOf(bytes), in_view, used_);
+    last_end_ = in_view ? 0 : static_cast<Granule>(key) * kPageGranules;
+    rooms_.Note(key, last_, GranulesOf(bytes), last_end_, used_);
     return key;
   }
   std::uint64_t Begin(std::uint64_t bytes) { return Begin(bytes, false); }
@@ -92,6 +93,7 @@ class LifetimeRoomsTest : public ::testing::Test {
   std::uint64_t block_ = kBytes;
   LifetimeRooms rooms_;
   LifetimeRooms::Guess last_;
+  Granule last_end_ = 0;
   LifetimeRooms::Room room_of_kept_ = LifetimeRooms::Room::kAny;
   CostWindow::Moment moment_{.peak_live_bytes = 4 * kBytes};
   std::uint64_t keys_ = 0;
@@ -109,6 +111,19 @@ TEST_F(LifetimeRoomsTest, WhereItTakesTimeBlocksAreSortedWhenTheyAreKnown) {
   Go(1, 0.005);
   EXPECT_EQ(room_of_kept_, LifetimeRooms::Room::kLowest);
   EXPECT_EQ(last_.room, LifetimeRooms::Room::kHigh);
+}
+
+TEST_F(LifetimeRoomsTest, WhereTheOthersEndIsKnownWhileTheyLive) {
+  ASSERT_TRUE(EverSorts(40, 0.02));
+  EXPECT_EQ(rooms_.high_ends().size(), 0u);
+  Go(1, 0.005);
+  EXPECT_EQ(rooms_.high_ends().size(), 0u) << "all have ended";
+  for (int i = 0; i < 8; ++i) {
+    const std::uint64_t block = Begin(block_);
+    EXPECT_EQ(rooms_.high_ends().Find(last_end_) != nullptr, last_.room == LifetimeRooms::Room::kHigh);
+    End(block, block_);
+    EXPECT_EQ(rooms_.high_ends().size(), 0u);
+  }
 }
 
 TEST_F(LifetimeRoomsTest, HoweverLargeTheyAre) {

@@ -43,12 +43,13 @@ class MemorySearchAcrossStreams : public ::testing::Test {
     return search_.ContiguousRoom(granules, stream, MemorySearch::Waits::kNo);
   }
   std::optional<runtime::Run> Lowest(Granule granules, StreamIndex stream) const {
-    return search_.LowestRoom(granules, stream, 0);
+    return search_.LowestRoom(granules, stream, 0, put_off_);
   }
   std::optional<runtime::Run> High(Granule granules, StreamIndex stream, Granule from = 0) const {
     return search_.HighRoom(granules, stream, from);
   }
 
+  FlatMap<bool> put_off_;
   FreeSpace space_;
   ViewTable views_{kPageBytes};
   StreamTable streams_;
@@ -87,8 +88,16 @@ TEST_F(MemorySearchAcrossStreams, WithoutAStreamWhatAllMayUse) {
   EXPECT_EQ(High(20, kNoStream), (runtime::Run{1000, 1050}));
 }
 
+TEST_F(MemorySearchAcrossStreams, TheLowestThatIsPutOffOnlyWhereThereIsNoOther) {
+  streams_.Order(other_, streams_.Here(one_));
+  put_off_.Insert(100, true);
+  EXPECT_EQ(Lowest(20, other_), (runtime::Run{1000, 1050}));
+  EXPECT_EQ(Lowest(60, other_), (runtime::Run{2000, 2200}));
+  EXPECT_EQ(Lowest(201, other_), (runtime::Run{100, 400}));
+}
+
 TEST_F(MemorySearchAcrossStreams, TheLowestBehindWhereToBegin) {
-  EXPECT_EQ(search_.LowestRoom(20, other_, 1010), (runtime::Run{1010, 1050}));
+  EXPECT_EQ(search_.LowestRoom(20, other_, 1010, put_off_), (runtime::Run{1010, 1050}));
 }
 
 TEST_F(MemorySearchAcrossStreams, TheHighestBehindWhereToBegin) {

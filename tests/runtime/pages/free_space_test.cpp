@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace stalloc::runtime {
@@ -21,29 +22,46 @@ class FreeSpaceTest : public ::testing::Test {
     space_.Release({300, 700}, {kStream, 7});
   }
 
+  std::optional<runtime::Run> LowestFit(Granule granules, StreamIndex stream, Granule from = 0,
+                               std::uint64_t position = FreeSpace::kAnyPosition) const {
+    FreeSpace::Lowest low(put_off_);
+    space_.AddTo(&low, granules, stream, from, position);
+    return low.room();
+  }
+
+  FlatMap<bool> put_off_;
   FreeSpace space_;
 };
 
+TEST_F(FreeSpaceTest, WhatIsPutOffComesLastAndLowestFirst) {
+  put_off_.Insert(100, true);
+  EXPECT_EQ(LowestFit(20, kStream), (runtime::Run{200, 230}));
+  put_off_.Insert(200, true);
+  EXPECT_EQ(LowestFit(20, kStream), (runtime::Run{300, 700}));
+  put_off_.Insert(300, true);
+  EXPECT_EQ(LowestFit(20, kStream), (runtime::Run{100, 140}));
+}
+
 TEST_F(FreeSpaceTest, TheSmallestRoomOrTheLowest) {
   EXPECT_EQ(space_.BestFit(20, kStream), (runtime::Run{200, 230}));
-  EXPECT_EQ(space_.LowestFit(20, kStream), (runtime::Run{100, 140}));
-  EXPECT_EQ(space_.LowestFit(40, kStream), (runtime::Run{100, 140}));
-  EXPECT_EQ(space_.LowestFit(41, kStream), (runtime::Run{300, 700}));
-  EXPECT_EQ(space_.LowestFit(401, kStream), std::nullopt);
+  EXPECT_EQ(LowestFit(20, kStream), (runtime::Run{100, 140}));
+  EXPECT_EQ(LowestFit(40, kStream), (runtime::Run{100, 140}));
+  EXPECT_EQ(LowestFit(41, kStream), (runtime::Run{300, 700}));
+  EXPECT_EQ(LowestFit(401, kStream), std::nullopt);
 }
 
 TEST_F(FreeSpaceTest, OnlyBehindWhereToBegin) {
-  EXPECT_EQ(space_.LowestFit(20, kStream, 110), (runtime::Run{110, 140}));
-  EXPECT_EQ(space_.LowestFit(20, kStream, 130), (runtime::Run{200, 230}));
-  EXPECT_EQ(space_.LowestFit(20, kStream, 690), std::nullopt);
+  EXPECT_EQ(LowestFit(20, kStream, 110), (runtime::Run{110, 140}));
+  EXPECT_EQ(LowestFit(20, kStream, 130), (runtime::Run{200, 230}));
+  EXPECT_EQ(LowestFit(20, kStream, 690), std::nullopt);
 }
 
 TEST_F(FreeSpaceTest, OnlyOfThisStreamAndAsFarAsItHasCome) {
-  EXPECT_EQ(space_.LowestFit(20, kNoStream), std::nullopt);
+  EXPECT_EQ(LowestFit(20, kNoStream), std::nullopt);
   space_.Pass(kStream, 5);
-  EXPECT_EQ(space_.LowestFit(20, kNoStream), (runtime::Run{100, 140}));
-  EXPECT_EQ(space_.LowestFit(20, kStream), (runtime::Run{200, 230}));
-  EXPECT_EQ(space_.LowestFit(31, kStream, 0, 6), std::nullopt);
+  EXPECT_EQ(LowestFit(20, kNoStream), (runtime::Run{100, 140}));
+  EXPECT_EQ(LowestFit(20, kStream), (runtime::Run{200, 230}));
+  EXPECT_EQ(LowestFit(31, kStream, 0, 6), std::nullopt);
 }
 
 TEST_F(FreeSpaceTest, TheHighestRoomButForTheLargest) {

@@ -6,8 +6,9 @@
 // the views have to exchange them in every iteration. So blocks that will still be live then go to the lowest room that
 // holds them, and all others to the end of the highest, like two stacks: most of the others end in the reverse of the
 // order in which they came, and so leave to those below one room that grows, without holes. Not of the largest room, as
-// long as another holds them: that is for the largest requests, which no other room holds. What is left when memory is
-// tight is then much the same in every iteration, and less splintered.
+// long as another holds them: that is for the largest requests, which no other room holds. Nor does a block that lasts
+// begin where one of the others ends, as long as another room holds it: between the two another hole would be left each
+// time. What is left when memory is tight is then much the same in every iteration, and less splintered.
 //
 // It takes knowing which blocks these are, so it is done only where mapping takes time, where what became of the blocks
 // is what had been guessed for them (LifetimePredictor), and where it is then seen to help. States: off; watching,
@@ -58,10 +59,14 @@ class LifetimeRooms {
 
   // While watching: a request comes. `used`, here and below: granules that are in use with it.
   Guess Ask(Granule granules, Granule used) noexcept;
-  // It has been served at `key`, by which its block will be known; `in_view`: there was no one room for it.
-  void Note(std::uint64_t key, const Guess& guess, Granule granules, bool in_view, Granule used) noexcept;
+  // It has been served at `key`, by which its block will be known. `end`: the granule of the base range at which that
+  // ends; 0: it is in a view, for there was no one room for it.
+  void Note(std::uint64_t key, const Guess& guess, Granule granules, Granule end, Granule used) noexcept;
   // The block has ended.
   void End(std::uint64_t key, Granule granules) noexcept;
+
+  // While watching: the granules at which blocks end that were sorted to the high rooms.
+  const FlatMap<bool>& high_ends() const noexcept { return watched_->high_ends; }
 
   // See CostWindow. `cost_ns`: of requests that were stitched, with what they waited for; 0: of one that only waited.
   void Spent(std::uint64_t cost_ns, const CostWindow::Moment& moment) noexcept;
@@ -97,6 +102,7 @@ class LifetimeRooms {
   struct Block {
     LifetimePredictor::Path path = 0;
     std::uint32_t tight = 0;  // so often memory had been when it began
+    Granule high_end = 0;     // where it ends if it was sorted to a high room; 0: it was not
     bool guessed_to_last = false;
   };
 
@@ -127,6 +133,7 @@ class LifetimeRooms {
   struct Watched {
     LifetimePredictor predictor;
     FlatMap<Block> blocks{kMostBlocks};
+    FlatMap<bool> high_ends{kMostBlocks};  // of the blocks
   };
   static constexpr std::size_t kMostBlocks = std::size_t{1} << 13;  // what is beyond is not watched
   std::unique_ptr<Watched> watched_;                                // null: not watching

@@ -40,10 +40,10 @@ class MemorySearch {
   // `from`. If there is none and `from` is 0, the smallest that several streams have left side by side.
   std::optional<Run> ContiguousRoom(Granule granules, StreamIndex stream, Waits waits, Granule from = 0) const;
 
-  // The lowest such room, and the highest but for the largest, or that if there is no other; none that several streams
-  // have left side by side, nor one to be waited for. What a stream has left is a room by itself beside others' here,
-  // too.
-  std::optional<Run> LowestRoom(Granule granules, StreamIndex stream, Granule from) const;
+  // The lowest such room (FreeSpace::Lowest), and the highest but for the largest, or that if there is no other; none
+  // that several streams have left side by side, nor one to be waited for. What a stream has left is a room by itself
+  // beside others' here, too.
+  std::optional<Run> LowestRoom(Granule granules, StreamIndex stream, Granule from, const FlatMap<bool>& put_off) const;
   std::optional<Run> HighRoom(Granule granules, StreamIndex stream, Granule from) const;
 
   // Where a block lies that is laid at the front, or at the end, of its room.

@@ -118,9 +118,29 @@ class FreeSpace {
   std::optional<Run> BestFit(Granule granules, StreamIndex stream, Granule from = 0,
                              std::uint64_t position = kAnyPosition) const noexcept;
 
-  // Likewise, but by its address. Linear in the number of fragments that are as large.
-  std::optional<Run> LowestFit(Granule granules, StreamIndex stream, Granule from = 0,
-                               std::uint64_t position = kAnyPosition) const noexcept;
+  // The lowest of rooms, but those that begin where one of `put_off` is, none of which is 0, only after all others.
+  class Lowest {
+   public:
+    explicit Lowest(const FlatMap<bool>& put_off) : put_off_(put_off) {}
+
+    void Add(Run room) noexcept {
+      Run& lowest = room.begin != 0 && put_off_.Find(room.begin) != nullptr ? put_off_lowest_ : lowest_;
+      if (lowest.end == 0 || room.begin < lowest.begin) lowest = room;
+    }
+    std::optional<Run> room() const noexcept {
+      if (lowest_.end != 0) return lowest_;
+      return put_off_lowest_.end != 0 ? std::optional(put_off_lowest_) : std::nullopt;
+    }
+
+   private:
+    const FlatMap<bool>& put_off_;
+    Run lowest_{};
+    Run put_off_lowest_{};
+  };
+
+  // Adds all fragments of stream `stream` that BestFit chooses from. Linear in their number.
+  void AddTo(Lowest* low, Granule granules, StreamIndex stream, Granule from = 0,
+             std::uint64_t position = kAnyPosition) const noexcept;
 
   // The highest of rooms, but for the largest, which is left to what no other holds; of several as large the lowest is
   // the largest. Each room is to be added once.
@@ -142,7 +162,7 @@ class FreeSpace {
     Run highest_{};  // of the others
   };
 
-  // Adds the fragments of stream `stream` that LowestFit chooses from; likewise linear.
+  // Likewise.
   void AddTo(HighestButLargest* high, Granule granules, StreamIndex stream, Granule from = 0,
              std::uint64_t position = kAnyPosition) const noexcept;
 
