@@ -11,6 +11,8 @@ namespace {
 // view range is address space only and holds many aliases of every page.
 constexpr std::size_t kBaseFactor = 2;
 constexpr std::size_t kViewFactor = 16;
+// What can be counted in granules: two tebibytes.
+constexpr std::size_t kMostBaseBytes = ~Granule{0} / kPageGranules * kPageBytes;
 
 CUmemAccessDesc AccessOf(CUdevice device, CUmemAccess_flags flags) {
   CUmemAccessDesc access{};
@@ -40,7 +42,7 @@ class PageStore::Timer {
 };
 
 CUresult PageStore::Reserve(std::size_t memory_bytes) noexcept {
-  const std::size_t base_bytes = RoundUpToPage(memory_bytes) * kBaseFactor;
+  const std::size_t base_bytes = std::min(RoundUpToPage(memory_bytes) * kBaseFactor, kMostBaseBytes);
   const std::size_t views_bytes = RoundUpToPage(memory_bytes) * kViewFactor;
   CUdeviceptr base = 0;
   CUdeviceptr views = 0;

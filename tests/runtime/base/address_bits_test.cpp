@@ -47,10 +47,10 @@ TEST_P(AddressBitsOfLimit, FindsWhatAnOrderedSetFinds) {
   }
 }
 
-// One below, at and one above where a level's last word is full; and what a device of 140 GiB has.
+// One below, at and one above where a level's last word is full; what a device of 140 GiB has; and all there can be.
 INSTANTIATE_TEST_SUITE_P(Limits, AddressBitsOfLimit,
                          testing::Values(1, 2, 63, 64, 65, 4095, 4096, 4097, 262143, 262144, 262145, 16777216, 16777217,
-                                         293601281));
+                                         293601281, 1073741823, 1073741825, 4294967295));
 
 }  // namespace
 }  // namespace stalloc::runtime

@@ -28,6 +28,19 @@ TEST_F(DeviceMemoryTest, ServesAlignedDisjointBlocksAndTakesThemBack) {
 
 // Six pages, every other one free, and a seventh with a small block; a view of the free ones, then a shorter block in
 // it: [view, 1st] [ block ] [view, 2nd] [ block ] [view, 3rd: idle] [ block ] [small......]
+TEST_F(DeviceMemoryTest, ServesADeviceOfATebibyte) {
+  device_.total_bytes = std::size_t{1} << 40;
+  auto memory = Make({});
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 3; ++i) {
+    const auto made = memory->Allocate(300ULL << 30, On(0), 0);
+    ASSERT_EQ(made.result, CUDA_SUCCESS) << i;
+    blocks.push_back(made.address);
+  }
+  EXPECT_EQ(memory->Allocate(300ULL << 30, On(0), 0).result, CUDA_ERROR_OUT_OF_MEMORY);
+  for (const CUdeviceptr block : blocks) EXPECT_EQ(memory->Free(block, On(0)), CUDA_SUCCESS);
+}
+
 TEST_F(DeviceMemoryTest, ASnapshotSaysWhereIdleMemoryLiesAndWhoseTheLiveIs) {
   auto memory = Make();
   const std::vector<CUdeviceptr> blocks = Pages(memory.get(), 6, 8);

@@ -1,7 +1,7 @@
 // AddressBits: a set of unsigned integers with predecessor and successor in a handful of word operations.
 //
 // A 64-ary tree of bitmaps (the word-level form of a van Emde Boas layout): bit i of level k + 1 says whether word i of
-// level k is non-zero. Five levels cover 2^30 members. Not thread-safe; never allocates after construction.
+// level k is non-zero. Six levels cover all of 32 bits. Not thread-safe; never allocates after construction.
 #pragma once
 
 #include <array>
@@ -78,7 +78,7 @@ class AddressBits {
   }
 
  private:
-  static constexpr std::size_t kLevels = 5;
+  static constexpr std::size_t kLevels = 6;
 
   // The library's functions also have an answer for a word without bits, for which they look first; the words here have
   // some.
