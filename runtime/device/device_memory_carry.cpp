@@ -58,7 +58,7 @@ CUresult DeviceMemory::CarryWithinBudget(Claim* claim, const Who& who) {
     const CostWindow::Moment moment{
         .now_ns = now_ns, .allocated_bytes = counters_.allocated_bytes(), .peak_live_bytes = counters_.peak_live_bytes};
     lifetime_rooms_.Spent(stitched ? now_ns - begun_ns : 0, moment);
-    if (lifetime_rooms_.turning()) budget_.Pause();
+    if (lifetime_rooms_.unsettled()) budget_.Pause();
     exceeded = budget_.Spent(now_ns - begun_ns + stalled_ns, moment);
     wished = lifetime_rooms_.TakeWish();
   }
@@ -74,10 +74,9 @@ void DeviceMemory::HoldMoreIfAmple(bool exceeded, bool wished) {
   const std::size_t spared = device_bytes / kSpareShare;
   if (free_bytes < spared) return;
   std::lock_guard lock(mutex_);
-  const std::uint64_t may_hold = counters_.reserved_bytes + free_bytes - spared;
+  const std::uint64_t may_hold = std::min(counters_.reserved_bytes + free_bytes - spared, policy_.limit_bytes);
   const double ample = static_cast<double>(may_hold) / static_cast<double>(counters_.peak_live_bytes);
-  if (exceeded && ample >= budget_.growth() + TimeBudget::kStep) {
-    budget_.Raise(ample);
+  if (exceeded && ample >= budget_.growth() + TimeBudget::kStep && budget_.Raise(ample)) {
     lifetime_rooms_.NoteGrowth();
   } else if (wished && ample >= LifetimeRooms::kMoreGrowth) {
     lifetime_rooms_.HoldMore();

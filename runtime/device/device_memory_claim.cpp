@@ -269,7 +269,9 @@ Run DeviceMemory::PlaceIn(Run room, Granule granules) const noexcept {
 
 // Contiguous memory that exists and needs nothing from the driver.
 std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
-  if (asked.guess != nullptr && asked.guess->room != LifetimeRooms::Room::kAny) [[unlikely]]
+  // Sorting may have ended since it was guessed, for the lock is released in between.
+  const bool sorted = asked.guess != nullptr && asked.guess->room != LifetimeRooms::Room::kAny;
+  if (sorted && lifetime_rooms_.sorting()) [[unlikely]]
     if (const std::optional<Run> run = FindSorted(asked)) return run;
   const Granule granules = asked.granules;
   const auto find = [&](Granule from) {

@@ -6,15 +6,18 @@ namespace stalloc::runtime {
 
 namespace {
 
-// A program that repeats itself has ended its mapping by then: it stitches in its second and third iteration, and once
-// more when a kind of iteration comes for the first time.
+// So many windows, a second at least, must exceed the budget one after the other. Three gave a mixture of experts more
+// before it could be sorted, five came a second later (tests/bench/RESULTS.md). A program that only settles has one
+// among them that costs less than half of the one before.
 constexpr unsigned kPatience = 4;
 
-// Where the budget is exceeded by so much, more than kStep is given: such a part of what it costs, and no less than what
-// was given already, so that that is doubled. A program whose sizes are new in every step and that works on two streams
-// took a third more time than it need, and was within the budget with a third more memory (tests/bench/RESULTS.md).
+// Where the budget is exceeded by so much, more than kStep is given: such a part of what it costs, and no less than
+// what was given already, so that that is doubled; but no more at once, for it may not help. A program whose sizes are
+// new in every step and that works on two streams took a third more time than it needed, and was within the budget with
+// a third more memory.
 constexpr double kMuch = 2.0;
 constexpr double kOfCost = 0.5;
+constexpr double kMostAtOnce = 0.15;
 
 // So many raises, by so much in all, must have lowered the cost, over so many windows, to so much of what it was.
 constexpr unsigned kTrials = 2;
@@ -53,20 +56,22 @@ bool TimeBudget::to_be_judged() const noexcept {
   return raises_ >= kTrials && growth_ - growth_before_ >= kTrialGrowth;
 }
 
-void TimeBudget::Raise(double most) noexcept {
+bool TimeBudget::Raise(double most) noexcept {
+  if (windows_ == 0) return false;
   const double share = mean_share();
   if (to_be_judged()) {
     in_vain_ = share > kHelped * share_before_;
-    if (in_vain_) return;
+    if (in_vain_) return false;
     raises_ = 0;
   }
   if (raises_++ == 0) {
     share_before_ = share;
     growth_before_ = growth_;
   }
-  const double step = share > kMuch * kShare ? std::max({2 * kStep, growth_ - 1.0, kOfCost * share}) : kStep;
-  growth_ = std::min({kMostGrowth, most, growth_ + step});
+  const double much = std::min(std::max({2 * kStep, growth_ - 1.0, kOfCost * share}), kMostAtOnce);
+  growth_ = std::min({kMostGrowth, most, growth_ + (share > kMuch * kShare ? much : kStep)});
   BeginAnew();
+  return true;
 }
 
 void TimeBudget::Pause() noexcept {

@@ -148,8 +148,8 @@ bool Learner::Watch() {
     return false;
   }
   if (pattern_requests_ == 0 && memory_.sorting()) {
-    // Iterations differ, and what they cost is seen to already. For a while they may be alike, but a plan for these would
-    // be in the way of the next that is not (tests/bench/RESULTS.md).
+    // Iterations differ, and what they cost is seen to already. For a while they may be alike, but a plan for these
+    // would be in the way of the next that is not (tests/bench/RESULTS.md).
     LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
     return false;
   }

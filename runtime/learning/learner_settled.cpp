@@ -111,7 +111,7 @@ void Learner::LookAtMemory(PlanChooser::Clock::time_point now) {
 // until there is a better one.
 void Learner::Check(PlanChooser::Clock::time_point now) {
   if (pattern_requests_ == 0) {
-    if (Now().requests >= resume_at_) {
+    if (Now().requests >= resume_at_ && !memory_.sorting()) {
       WatchAgain();
       Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
     }

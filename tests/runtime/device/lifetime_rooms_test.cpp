@@ -118,11 +118,19 @@ TEST_F(LifetimeRoomsTest, WhereTheOthersEndIsKnownWhileTheyLive) {
   EXPECT_EQ(rooms_.high_ends().size(), 0u);
   Go(1, 0.005);
   EXPECT_EQ(rooms_.high_ends().size(), 0u) << "all have ended";
+  unsigned high = 0;
   for (int i = 0; i < 8; ++i) {
     const std::uint64_t block = Begin(block_);
+    high += last_.room == LifetimeRooms::Room::kHigh ? 1 : 0;
     EXPECT_EQ(rooms_.high_ends().Find(last_end_) != nullptr, last_.room == LifetimeRooms::Room::kHigh);
     End(block, block_);
     EXPECT_EQ(rooms_.high_ends().size(), 0u);
+  }
+  EXPECT_GT(high, 0u);
+  for (int i = 0; i < 8; ++i) {
+    const std::uint64_t block = Begin(block_, true);
+    EXPECT_EQ(rooms_.high_ends().size(), 0u) << "in a view it has no end";
+    End(block, block_);
   }
 }
 
@@ -403,16 +411,16 @@ TEST_F(LifetimeRoomsTest, WhatWasGivenEndsWithSorting) {
 
 TEST_F(LifetimeRoomsTest, BlocksAreTurnedRoundUntilItHasHelped) {
   ASSERT_TRUE(EverSorts(40, 0.02));
-  EXPECT_TRUE(rooms_.turning());
+  EXPECT_TRUE(rooms_.unsettled());
   Go(6 * kWindow, 0.005);
   ASSERT_TRUE(rooms_.sorting());
-  EXPECT_FALSE(rooms_.turning());
+  EXPECT_FALSE(rooms_.unsettled());
 }
 
 TEST_F(LifetimeRoomsTest, WhatMappingCostsSaysNothingWhileSortingMayBegin) {
-  EXPECT_FALSE(rooms_.turning());
+  EXPECT_FALSE(rooms_.unsettled());
   ASSERT_TRUE(Until(40, 0.02, {}, [&] { return rooms_.watching(); }));
-  for (int i = 0; i < 40 && !rooms_.sorting(); ++i, Go(1, 0.02)) EXPECT_TRUE(rooms_.turning()) << i;
+  for (int i = 0; i < 40 && !rooms_.sorting(); ++i, Go(1, 0.02)) EXPECT_TRUE(rooms_.unsettled()) << i;
   EXPECT_TRUE(rooms_.sorting());
 }
 
@@ -420,15 +428,15 @@ TEST_F(LifetimeRoomsTest, ItDoesWhereBlocksAreNotTold) {
   ASSERT_TRUE(Until(40, 0.02, {.erratic = true}, [&] { return rooms_.watching(); }));
   Go(4 * kWindow, 0.02, {.erratic = true});
   ASSERT_TRUE(rooms_.watching());
-  EXPECT_FALSE(rooms_.turning());
+  EXPECT_FALSE(rooms_.unsettled());
 }
 
 TEST_F(LifetimeRoomsTest, AndBackForAWhile) {
   ASSERT_TRUE(EverSorts(40, 0.02));
   ASSERT_TRUE(EverStops(40, 0.02));
-  EXPECT_TRUE(rooms_.turning());
+  EXPECT_TRUE(rooms_.unsettled());
   Go(3 * kWindow, 0.02);
-  EXPECT_FALSE(rooms_.turning());
+  EXPECT_FALSE(rooms_.unsettled());
 }
 
 }  // namespace

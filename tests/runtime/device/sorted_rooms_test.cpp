@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device_memory_fixture.h"
+#include "runtime/learning/learner.h"
 
 namespace stalloc::runtime {
 namespace {
@@ -109,7 +110,11 @@ TEST_F(SortedRoomsTest, WhatLastsLiesLowestTheRestAtTheEndOfTheHighestRoomButThe
   ASSERT_EQ(Iterate(0.02), kBestFit);
   for (int i = 0; i < kMostIterations; ++i) {
     const Places places = Iterate(0.02);
-    if (places == kBestFit) continue;
+    if (places == kBestFit) {
+      EXPECT_EQ(memory_->Counters().sorted_requests, 0u);
+      continue;
+    }
+    EXPECT_GE(memory_->Counters().sorted_requests, 2u);
     EXPECT_EQ(places.lasting, kSorted.lasting);
     EXPECT_EQ(places.passing, kSorted.passing);
     return;
@@ -128,8 +133,8 @@ TEST_F(SortedRoomsTest, NeitherLiesInWhatIsLeftToThePlan) {
   EXPECT_EQ(places.passing, 27.0);
 }
 
-// Of two blocks that do not last, at 14 and 17 MiB, the upper one ends first. The third that lasts begins at 22 MiB, not
-// behind the other.
+// Of two blocks that do not last, at 14 and 17 MiB, the upper one ends first. The third that lasts begins at 22 MiB,
+// and not behind the other.
 TEST_F(SortedRoomsTest, NorDoesABlockThatLastsBeginBehindOneThatDoesNot) {
   for (int i = 0; i < kMostIterations; ++i) {
     std::vector<CUdeviceptr> lasting{Begin(4), Begin(4)};
@@ -146,6 +151,18 @@ TEST_F(SortedRoomsTest, NorDoesABlockThatLastsBeginBehindOneThatDoesNot) {
     EndIteration(lasting, 0.02);
   }
   FAIL() << "nothing was sorted";
+}
+
+// Its iterations are alike enough for a plan, but it is not asked for one.
+TEST_F(SortedRoomsTest, NoPlanIsMadeMeanwhile) {
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  Learner learner(*memory_, {});
+  for (int i = 0; i < kMostIterations; ++i) {
+    ASSERT_EQ(Iterate(0.004), kSorted);
+    EXPECT_FALSE(learner.Step());
+  }
+  EXPECT_EQ(memory_->Counters().plans_installed, 0u);
+  EXPECT_EQ(learner.status().state, PlanStatus::State::kLeftAlone);
 }
 
 // Sorting lowers the cost, but not to what the least memory may cost.
@@ -208,7 +225,7 @@ TEST_F(SortedRoomsOfAGibibyte, IsNotHeldMoreWhereItMayNot) {
 }
 
 // Sorting is tried and does not help. What was spent until then and a window more would be enough for more to be held;
-// what is spent from then on is so three windows later.
+// what is spent from then on is so four windows later.
 TEST_F(SortedRoomsTest, NoMoreIsHeldForWhatIsSpentWhileBlocksAreTurnedRound) {
   ASSERT_TRUE(Until(kSorted, 2 * TimeBudget::kShare));
   ASSERT_TRUE(Until(kBestFit, 2 * TimeBudget::kShare));

@@ -56,7 +56,7 @@ TEST(TimeBudget, APeakThatStillRisesIsNotJudged) {
   bool exceeded = false;
   for (int i = 0; i < 100; ++i) {
     program.moment.peak_live_bytes += program.moment.peak_live_bytes / 32;
-    exceeded |= program.Work(20, 0.5);
+    exceeded |= program.Work(760, 0.5);  // three windows
   }
   EXPECT_FALSE(exceeded);
 }
@@ -64,11 +64,11 @@ TEST(TimeBudget, APeakThatStillRisesIsNotJudged) {
 TEST(TimeBudget, GivesMoreTheMoreIsSpent) {
   Program little;
   Program much;
-  ASSERT_TRUE(little.Work(2000, 1.5 * TimeBudget::kShare));
-  ASSERT_TRUE(much.Work(2000, 8 * TimeBudget::kShare));
   for (int i = 0; i < 2; ++i) {
-    little.budget.Raise();
-    much.budget.Raise();
+    ASSERT_TRUE(little.Work(2000, 1.5 * TimeBudget::kShare));
+    ASSERT_TRUE(much.Work(2000, 8 * TimeBudget::kShare));
+    little.budget.Raise(TimeBudget::kMostGrowth);
+    much.budget.Raise(TimeBudget::kMostGrowth);
   }
   EXPECT_GT(little.budget.growth(), 1.0);
   EXPECT_GT(much.budget.growth(), little.budget.growth());
@@ -80,17 +80,17 @@ TEST(TimeBudget, EndsWhereTheBudgetIsKept) {
   double share = 0.4;
   while (program.Work(2000, share)) {
     ASSERT_LT(program.budget.growth(), TimeBudget::kMostGrowth);
-    program.budget.Raise();
+    program.budget.Raise(TimeBudget::kMostGrowth);
     share = 0.4 * std::pow(5.0 / 6.0, (program.budget.growth() - 1.0) / TimeBudget::kStep);
   }
   EXPECT_LE(share, TimeBudget::kShare);
 }
 
 TEST(TimeBudget, GivesAsMuchAtOnceAsTheCostSays) {
-  for (const double share : {3 * TimeBudget::kShare, 6 * TimeBudget::kShare}) {
+  for (const double share : {3 * TimeBudget::kShare, 6 * TimeBudget::kShare}) {  // less than 15 %
     Program program;
     ASSERT_TRUE(program.Work(2000, share));
-    program.budget.Raise();
+    program.budget.Raise(TimeBudget::kMostGrowth);
     EXPECT_NEAR(program.budget.growth(), 1.0 + share / 2, 1e-3);
   }
 }
@@ -103,17 +103,30 @@ TEST(TimeBudget, GivesNoMoreThanThereIs) {
 }
 
 TEST(TimeBudget, StopsEarlyWhereMuchDoesNotHelp) {
+  for (const double share : {0.16, 0.5, 0.9}) {
+    Program program;
+    unsigned raises = 0;
+    for (; program.Work(2000, share) && program.budget.Raise(TimeBudget::kMostGrowth); ++raises) {
+    }
+    EXPECT_EQ(raises, 2u) << share;
+    EXPECT_LE(program.budget.growth(), 1.3 + 1e-9) << share;
+    EXPECT_FALSE(program.Work(5000, share)) << "and never again";
+  }
+}
+
+// Between the two, another thread began a window anew.
+TEST(TimeBudget, GivesNothingWhereNothingIsKnown) {
   Program program;
-  unsigned raises = 0;
-  for (; program.Work(2000, 4 * TimeBudget::kShare); ++raises) program.budget.Raise();
-  EXPECT_EQ(raises, 3u) << "the last of which gives nothing";
-  EXPECT_LT(program.budget.growth(), 1.2);
+  ASSERT_TRUE(program.Work(2000, 0.5));
+  program.budget.Pause();
+  EXPECT_FALSE(program.budget.Raise(TimeBudget::kMostGrowth));
+  EXPECT_EQ(program.budget.growth(), 1.0);
 }
 
 TEST(TimeBudget, GivesNoMoreWhereThatDoesNotHelp) {
   Program program;
   unsigned raises = 0;
-  for (; program.Work(2000, 1.5 * TimeBudget::kShare); ++raises) program.budget.Raise();
+  for (; program.Work(2000, 1.5 * TimeBudget::kShare); ++raises) program.budget.Raise(TimeBudget::kMostGrowth);
   EXPECT_LT(raises, 10u);
   EXPECT_LT(program.budget.growth(), 1.1);
 }
@@ -121,7 +134,7 @@ TEST(TimeBudget, GivesNoMoreWhereThatDoesNotHelp) {
 TEST(TimeBudget, ShortMemoryTakesItBack) {
   Program program;
   ASSERT_TRUE(program.Work(2000, 0.5));
-  program.budget.Raise();
+  program.budget.Raise(TimeBudget::kMostGrowth);
   ASSERT_GT(program.budget.growth(), 1.0);
   program.budget.MemoryIsShort();
   EXPECT_EQ(program.budget.growth(), 1.0);
@@ -132,7 +145,7 @@ TEST(TimeBudget, WhatIsSpentDuringAPauseDoesNotCount) {
   Program program;
   bool exceeded = false;
   for (int i = 0; i < 100; ++i) {
-    exceeded |= program.Work(240, 0.5);
+    exceeded |= program.Work(760, 0.5);  // three windows
     program.budget.Pause();
   }
   EXPECT_FALSE(exceeded);
@@ -142,7 +155,7 @@ TEST(TimeBudget, WhatIsSpentDuringAPauseDoesNotCount) {
 TEST(TimeBudget, NorDoesThePauseItself) {
   Program program;
   ASSERT_TRUE(program.Work(2000, 0.5));
-  program.budget.Raise();  // from now on one window is enough
+  program.budget.Raise(TimeBudget::kMostGrowth);  // from now on one window is enough
   program.budget.Pause();
   program.moment.now_ns += kMillisecond;
   EXPECT_FALSE(program.budget.Spent(100 * kMillisecond, program.moment));

@@ -23,7 +23,7 @@ class FreeSpaceTest : public ::testing::Test {
   }
 
   std::optional<runtime::Run> LowestFit(Granule granules, StreamIndex stream, Granule from = 0,
-                               std::uint64_t position = FreeSpace::kAnyPosition) const {
+                                        std::uint64_t position = FreeSpace::kAnyPosition) const {
     FreeSpace::Lowest low(put_off_);
     space_.AddTo(&low, granules, stream, from, position);
     return low.room();

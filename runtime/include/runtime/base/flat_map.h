@@ -15,6 +15,7 @@ class FlatMap {
  public:
   explicit FlatMap(std::size_t expected = 1024) { Rebuild(expected * 2); }
 
+  // Precondition: `key` is not 0.
   Value* Find(std::uint64_t key) noexcept {
     for (std::size_t i = Home(key);; i = (i + 1) & mask_) {
       if (entries_[i].key == key) return &entries_[i].value;

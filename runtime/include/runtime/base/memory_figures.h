@@ -29,8 +29,8 @@ struct MemoryCounters : PlanCounters {
   std::uint64_t planned_requests = 0;
   std::uint64_t planned_bytes = 0;
   std::uint64_t online_requests = 0;
-  std::uint64_t sorted_requests = 0;  // of the online ones, those with a LifetimeRooms::Room
   std::uint64_t online_bytes = 0;
+  std::uint64_t sorted_requests = 0;  // of the online ones, those with a LifetimeRooms::Room
   std::uint64_t frees = 0;
   std::uint64_t map_calls = 0;
   std::uint64_t unmap_calls = 0;

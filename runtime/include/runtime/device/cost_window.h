@@ -1,7 +1,7 @@
 // CostWindow: the share of a program's time that its memory costs, one stretch of the program after the other.
 //
-// Each stretch is long enough for memory to be handed out many times over, so that it holds some iterations of any
-// program. Where the peak of live bytes rises within one it begins anew: the program has not shown all its sizes.
+// Each stretch takes as long, and hands out as many times the peak, as its user says: about an iteration or two of most
+// programs. Where the peak of live bytes rises within one it begins anew: the program has not shown all its sizes.
 //
 // Not thread-safe: the device's lock is held around every call. Neither allocates nor asks the clock.
 #pragma once

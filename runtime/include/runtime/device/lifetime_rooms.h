@@ -65,7 +65,7 @@ class LifetimeRooms {
   // The block has ended.
   void End(std::uint64_t key, Granule granules) noexcept;
 
-  // While watching: the granules at which blocks end that were sorted to the high rooms.
+  // Only while watching: the granules at which blocks end that are not expected to last, whichever room they found.
   const FlatMap<bool>& high_ends() const noexcept { return watched_->high_ends; }
 
   // See CostWindow. `cost_ns`: of requests that were stitched, with what they waited for; 0: of one that only waited.
@@ -73,7 +73,7 @@ class LifetimeRooms {
 
   // What mapping costs just now says nothing of what it will: blocks are on their way to other rooms, for sorting is
   // being tried or has ended, or it may be about to begin.
-  bool turning() const noexcept {
+  bool unsettled() const noexcept {
     const bool may_sort = state_ == State::kWatching && (windows_ > 0 || watched_windows_ < kToBeTold);
     return may_sort || (sorting() && !helps_) || turning_back_ > 0;
   }
@@ -102,13 +102,13 @@ class LifetimeRooms {
   struct Block {
     LifetimePredictor::Path path = 0;
     std::uint32_t tight = 0;  // so often memory had been when it began
-    Granule high_end = 0;     // where it ends if it was sorted to a high room; 0: it was not
+    Granule high_end = 0;     // where it ends if it was to go to a high room; 0: it was not, or is in a view
     bool guessed_to_last = false;
   };
 
-  // Requests for which there was no one room: the largest, and what was in use with those of about its size, on average.
-  // Not the least that was: the first of many gradients that has no room has it from blocks that will be gone when the
-  // last of them comes, and which it is best to lay out of the way of that.
+  // Requests for which there was no one room: the largest, and what was in use with those of about its size, on
+  // average. Not the least that was: the first of many gradients that has no room has it from blocks that will be gone
+  // when the last of them comes, and which it is best to lay out of the way of that.
   struct Stitched {
     Granule largest = 0;
     double used = 0.0;
@@ -153,8 +153,8 @@ class LifetimeRooms {
   unsigned windows_ = 0;       // that count, in this state
   unsigned watched_windows_ = 0;
   static constexpr unsigned kToBeTold = 3;  // of these, in which nobody can say yet whether blocks will be told
-  unsigned inaccurate_ = 0;  // windows one after the other, while sorting
-  bool helps_ = false;       // sorting has been seen to
+  unsigned inaccurate_ = 0;                 // windows one after the other, while sorting
+  bool helps_ = false;                      // sorting has been seen to
   bool wants_more_ = false;
   bool has_more_ = false;
   unsigned turning_back_ = 0;

@@ -39,8 +39,9 @@ class TimeBudget {
   // if memory is ample for kStep more, Raise should be called.
   bool Spent(std::uint64_t cost_ns, const Moment& moment) noexcept;
 
-  // `most`: what memory is ample for.
-  void Raise(double most = kMostGrowth) noexcept;
+  // `most`: what memory is ample for, at least kStep more than growth(). False: nothing was given, for growing does not
+  // help, or another thread has begun a window anew since the budget was exceeded.
+  bool Raise(double most) noexcept;
 
   // What is spent just now is not what the least memory costs: windows begin anew.
   void Pause() noexcept;
@@ -49,8 +50,9 @@ class TimeBudget {
   void MemoryIsShort() noexcept;
 
  private:
-  // A step hands out two to sixteen times what is live at its peak (the recorded training runs), so that a window holds
-  // an iteration or two of most programs, and several of one whose iterations are short.
+  // A step hands out two to sixteen times what is live at its peak (the recorded training runs): a window is an
+  // iteration or two of most programs, several of one whose iterations are short, and a part of one that hands out
+  // much.
   static constexpr double kTurnovers = 4.0;
   static constexpr std::uint64_t kLeastNs = 250'000'000;
 
@@ -62,9 +64,11 @@ class TimeBudget {
   const bool automatic_;
   double growth_;
   CostWindow window_{kTurnovers, kLeastNs};
-  double share_ = 0.0;    // of the last window that counts
-  unsigned windows_ = 0;  // one after the other: until something is given, that exceeded the budget; then, since it was
-  double shares_ = 0.0;   // sum over these
+  double share_ = 0.0;  // of the last window that counts
+  // Windows one after the other: that exceeded the budget; once something is given, all since then, or since kToJudge
+  // were within it.
+  unsigned windows_ = 0;
+  double shares_ = 0.0;         // sum over these
   double share_before_ = 0.0;   // when it was last judged whether growing helps, or begun to grow
   double growth_before_ = 1.0;  // likewise
   unsigned raises_ = 0;         // since then

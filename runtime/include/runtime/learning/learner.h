@@ -2,9 +2,9 @@
 //
 // States: watching (every request is put down; a plan may come into force and is then on trial), settled (the plan has
 // done well; no iteration is looked for, and what it serves of the requests is looked at now and then), left alone (no
-// iteration was found, or none worth planning; watched again when the program has gone on as long as it was watched). A
-// settled program that drifts away from its plan is watched again; the plan stays until a better one is made. What was
-// in vain is tried again after twice as long.
+// iteration was found, none worth planning, or blocks are sorted by whether they last; watched again when that has
+// ended and the program has gone on as long as it was watched). A settled program that drifts away from its plan is
+// watched again; the plan stays until a better one is made. What was in vain is tried again after twice as long.
 //
 // Step is called from one thread at a time: the background thread of a served process, or whoever replays a trace.
 #pragma once
