@@ -20,13 +20,14 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 struct Program {
   TimeBudget budget{std::nullopt};
   TimeBudget::Moment moment{.now_ns = 0, .allocated_bytes = 0, .peak_live_bytes = std::uint64_t{1} << 30};
+  std::uint64_t bytes_per_ms = std::uint64_t{2} << 30;
 
   // Works for so long, of which `share` is what the least memory costs. True: the budget was exceeded at some time.
   bool Work(unsigned milliseconds, double share) {
     bool exceeded = false;
     for (unsigned i = 0; i < milliseconds; ++i) {
       moment.now_ns += kMillisecond;
-      moment.allocated_bytes += std::uint64_t{2} << 30;
+      moment.allocated_bytes += bytes_per_ms;
       exceeded |= budget.Spent(static_cast<std::uint64_t>(share * kMillisecond), moment);
     }
     return exceeded;
@@ -42,6 +43,13 @@ TEST(TimeBudget, WhatIsWithinItChangesNothing) {
 TEST(TimeBudget, WhatStaysAboveItIsExceeded) {
   Program program;
   EXPECT_TRUE(program.Work(2000, 2 * TimeBudget::kShare));
+}
+
+// Four windows of four times the peak, however long they take: here two seconds each.
+TEST(TimeBudget, NotBeforeMemoryWasHandedOutOftenEnough) {
+  Program program{.bytes_per_ms = (std::uint64_t{1} << 30) / 500};
+  EXPECT_FALSE(program.Work(7900, 0.5));
+  EXPECT_TRUE(program.Work(300, 0.5));
 }
 
 TEST(TimeBudget, WhatDiesOutByItselfIsLeftAlone) {
