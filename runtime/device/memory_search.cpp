@@ -145,19 +145,20 @@ std::optional<Run> MemorySearch::ContiguousRoom(Granule granules, StreamIndex st
   return best;
 }
 
+template <typename Rooms>
+std::optional<Run> MemorySearch::RoomOf(Rooms rooms, Granule granules, StreamIndex stream, Granule from) const {
+  VisitOrders(stream, Waits::kNo,
+              [&](StreamIndex of, std::uint64_t position) { space_.AddTo(&rooms, granules, of, from, position); });
+  return rooms.room();
+}
+
 std::optional<Run> MemorySearch::LowestRoom(Granule granules, StreamIndex stream, Granule from,
                                             const FlatMap<bool>& put_off) const {
-  FreeSpace::Lowest low(put_off);
-  VisitOrders(stream, Waits::kNo,
-              [&](StreamIndex of, std::uint64_t position) { space_.AddTo(&low, granules, of, from, position); });
-  return low.room();
+  return RoomOf(FreeSpace::Lowest(put_off), granules, stream, from);
 }
 
 std::optional<Run> MemorySearch::HighRoom(Granule granules, StreamIndex stream, Granule from) const {
-  FreeSpace::HighestButLargest high;
-  VisitOrders(stream, Waits::kNo,
-              [&](StreamIndex of, std::uint64_t position) { space_.AddTo(&high, granules, of, from, position); });
-  return high.room();
+  return RoomOf(FreeSpace::HighestButLargest(), granules, stream, from);
 }
 
 Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) const {

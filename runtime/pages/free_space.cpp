@@ -268,15 +268,13 @@ std::optional<Run> FreeSpace::BestFit(Granule granules, StreamIndex stream, Gran
   return std::nullopt;
 }
 
-void FreeSpace::AddTo(Lowest* low, Granule granules, StreamIndex stream, Granule from,
+template <typename Rooms>
+void FreeSpace::AddTo(Rooms* rooms, Granule granules, StreamIndex stream, Granule from,
                       std::uint64_t position) const noexcept {
-  VisitFitting(granules, stream, from, position, [low](Run run) { low->Add(run); });
+  VisitFitting(granules, stream, from, position, [rooms](Run run) { rooms->Add(run); });
 }
-
-void FreeSpace::AddTo(HighestButLargest* high, Granule granules, StreamIndex stream, Granule from,
-                      std::uint64_t position) const noexcept {
-  VisitFitting(granules, stream, from, position, [high](Run run) { high->Add(run); });
-}
+template void FreeSpace::AddTo(Lowest*, Granule, StreamIndex, Granule, std::uint64_t) const noexcept;
+template void FreeSpace::AddTo(HighestButLargest*, Granule, StreamIndex, Granule, std::uint64_t) const noexcept;
 
 void FreeSpace::Pass(StreamIndex stream, std::uint64_t position) noexcept {
   if (stream == kNoStream || stream == kAbsent) return;

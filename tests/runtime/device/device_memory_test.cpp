@@ -26,8 +26,6 @@ TEST_F(DeviceMemoryTest, ServesAlignedDisjointBlocksAndTakesThemBack) {
   EXPECT_EQ(counters.reserved_bytes, 2 * kMiB);
 }
 
-// Six pages, every other one free, and a seventh with a small block; a view of the free ones, then a shorter block in
-// it: [view, 1st] [ block ] [view, 2nd] [ block ] [view, 3rd: idle] [ block ] [small......]
 TEST_F(DeviceMemoryTest, ServesADeviceOfATebibyte) {
   device_.total_bytes = std::size_t{1} << 40;
   auto memory = Make({});
@@ -41,6 +39,8 @@ TEST_F(DeviceMemoryTest, ServesADeviceOfATebibyte) {
   for (const CUdeviceptr block : blocks) EXPECT_EQ(memory->Free(block, On(0)), CUDA_SUCCESS);
 }
 
+// Six pages, every other one free, and a seventh with a small block; a view of the free ones, then a shorter block in
+// it: [view, 1st] [ block ] [view, 2nd] [ block ] [view, 3rd: idle] [ block ] [small......]
 TEST_F(DeviceMemoryTest, ASnapshotSaysWhereIdleMemoryLiesAndWhoseTheLiveIs) {
   auto memory = Make();
   const std::vector<CUdeviceptr> blocks = Pages(memory.get(), 6, 8);

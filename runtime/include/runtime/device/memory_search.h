@@ -102,6 +102,9 @@ class MemorySearch {
   // as that is ordered behind it; all of those where it may wait.
   template <typename Visit>
   void VisitOrders(StreamIndex stream, Waits waits, Visit visit) const;
+  // The one that `rooms` chooses from all of those that hold `granules`, without waiting.
+  template <typename Rooms>
+  std::optional<Run> RoomOf(Rooms rooms, Granule granules, StreamIndex stream, Granule from) const;
 
   const FreeSpace& space_;
   ViewTable& views_;

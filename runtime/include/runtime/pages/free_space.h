@@ -138,10 +138,6 @@ class FreeSpace {
     Run put_off_lowest_{};
   };
 
-  // Adds all fragments of stream `stream` that BestFit chooses from. Linear in their number.
-  void AddTo(Lowest* low, Granule granules, StreamIndex stream, Granule from = 0,
-             std::uint64_t position = kAnyPosition) const noexcept;
-
   // The highest of rooms, but for the largest, which is left to what no other holds; of several as large the lowest is
   // the largest. Each room is to be added once.
   class HighestButLargest {
@@ -162,8 +158,10 @@ class FreeSpace {
     Run highest_{};  // of the others
   };
 
-  // Likewise.
-  void AddTo(HighestButLargest* high, Granule granules, StreamIndex stream, Granule from = 0,
+  // Adds to a Lowest or a HighestButLargest all fragments of stream `stream` that BestFit chooses from. Linear in their
+  // number.
+  template <typename Rooms>
+  void AddTo(Rooms* rooms, Granule granules, StreamIndex stream, Granule from = 0,
              std::uint64_t position = kAnyPosition) const noexcept;
 
   // True if anything is free in the order of `stream`.
