@@ -137,7 +137,7 @@ CUresult DeviceMemory::CarryExchange(Claim* claim) {
     claim->where.kind = Found::Kind::kPages;  // the pages are still claimed, the view is not there any more
     return result;
   }
-  views_->SetPages(claim->where.view, std::move(claim->where.pages));
+  views_->SetPages(claim->where.view, std::move(claim->where.pages), claim->where.turns_cost);
   ++view.live_blocks;
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;

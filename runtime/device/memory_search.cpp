@@ -28,8 +28,13 @@ PageNumber NewPages(const std::vector<Piece>& pieces, Run window) {
 // whole pages then, whoever lives beside them. Chosen on replays; smaller blocks are better packed side by side.
 constexpr Granule kAlignFromPages = 9;
 
-// A view is changed rather than doubled if changing it this often maps no more than another one.
+// A view is changed rather than doubled if changing it this often maps no more than another one; and until it has cost
+// as much as another one, where it gets pages back each time that it had before.
 constexpr std::size_t kFewTurns = 8;
+
+// What exchanging `pages` costs, in pages of a new view: each is unmapped too, and the driver's first calls after a
+// pause take longer. On an H200 200 us and 65 a page, of a new view 32 a page (tests/gpu/RESULTS.md).
+constexpr std::size_t CostOfExchange(std::size_t pages) { return 6 + 2 * pages; }
 
 // So much of a view may be exchanged: with more, a view of the request's own, which is kept, soon pays for itself. A
 // shorter one is lengthened by little only, for it belongs to requests of another size. Chosen on replays.
@@ -270,6 +275,7 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
                              Granule from) const {
   const PageNumber count = PagesOf(granules);
   ViewIndex best = kNoView;
+  std::size_t turns_cost = 0;
   std::vector<std::uint32_t> busy;
   std::vector<std::uint32_t> fewest;
   views_.VisitSizes(count, count / kLengthenedPart, [&](ViewIndex index, const ViewTable::View& view) {
@@ -284,15 +290,21 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
       if (busy.size() == limit) return;
       busy.push_back(k);
     }
-    // Two kinds of iteration must not take turns in changing one view: where the pages that it had before would do now,
-    // each kind gets a view of its own. Not for a few pages of many: those take long to cost as much as a view.
+    // Two kinds of iteration, or two places of one, must not take turns in changing one view: where the pages that it
+    // had before would do now, each gets a view of its own. Not at once for a few pages of many: those take long to
+    // cost as much as a view.
     std::size_t returning = 0;
     for (const std::uint32_t k : busy) {
       const bool had_other = k < mapped && k < view.former.size() && view.former[k] != view.pages[k];
       returning += had_other && RunUsable(GranulesInPage(view.former[k], k, 0, granules), stream, waits) ? 1 : 0;
     }
-    if (returning * 2 >= busy.size() && busy.size() * kFewTurns > count) return;
+    std::size_t cost = 0;
+    if (returning * 2 >= busy.size()) {
+      cost = view.turns_cost + CostOfExchange(busy.size());
+      if (busy.size() * kFewTurns > count || cost > count) return;
+    }
     best = index;
+    turns_cost = cost;
     fewest = busy;
   });
   if (best == kNoView) return {};
@@ -318,6 +330,7 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
   }
   auto next = free.begin();
   for (const std::uint32_t k : fewest) found.pages[k] = *next++;
+  found.turns_cost = turns_cost;
   found.exchanged = std::move(fewest);
   return found;
 }

@@ -86,6 +86,7 @@ ViewIndex ViewTable::AddAgain(View view) {
   added.last_used = view.last_used;
   added.last_free = view.last_free;  // work that was pending when it was dropped may be pending still
   added.former = std::move(view.former);
+  added.turns_cost = view.turns_cost;
   return index;
 }
 
@@ -95,12 +96,13 @@ std::multimap<std::size_t, ViewIndex>::iterator ViewTable::Listed(ViewIndex view
   return std::find_if(first, last, [view](const auto& listed) { return listed.second == view; });
 }
 
-void ViewTable::SetPages(ViewIndex view, std::vector<PageNumber> pages) noexcept {
+void ViewTable::SetPages(ViewIndex view, std::vector<PageNumber> pages, std::size_t turns_cost) noexcept {
   View& changed = views_[view];
   auto listed = by_pages_.extract(Listed(view));
   mapped_pages_ += pages.size() - changed.pages.size();
   listed.key() = pages.size();
   changed.former = std::exchange(changed.pages, std::move(pages));
+  changed.turns_cost = turns_cost;
   by_pages_.insert(std::move(listed));
 }
 

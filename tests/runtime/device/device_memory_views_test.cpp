@@ -105,6 +105,74 @@ TEST_F(DeviceMemoryViewTest, LengthensAViewByWhatARequestHasMore) {
   }
 }
 
+// Every second page, all others being in use for good. UseViewWithout(k) has the k-th of them in use too, if there are
+// as many, and a block of sixteen pages live in the others.
+struct DeviceMemoryTurnsTest : DeviceMemoryTest {
+  static constexpr std::size_t kViewPages = 16;
+
+  void MakePages(std::size_t count) {
+    memory_ = Make();
+    for (std::size_t i = 0; i < 2 * count; ++i) {
+      const CUdeviceptr block = memory_->Allocate(2 * kMiB, On(0), 0).address;
+      if (i % 2 == 0) pages_.push_back(block);
+    }
+  }
+  // `taken`: of pages_, in use meanwhile.
+  void UseViewWithout(const std::vector<std::size_t>& taken) {
+    const auto is_taken = [&](std::size_t i) { return std::find(taken.begin(), taken.end(), i) != taken.end(); };
+    for (std::size_t i = 0; i < pages_.size(); ++i) {
+      if (is_taken(i)) continue;
+      ASSERT_EQ(memory_->Free(pages_[i], On(0)), CUDA_SUCCESS);
+    }
+    const auto stitched = memory_->Allocate(kViewPages * 2 * kMiB, On(0), 0);
+    ASSERT_EQ(stitched.result, CUDA_SUCCESS);
+    device_.Touch(Stream(0), stitched.address, kViewPages * 2 * kMiB, stitched.number);
+    ASSERT_EQ(memory_->Free(stitched.address, On(0)), CUDA_SUCCESS);
+    (void)memory_->Trim(~std::uint64_t{0});  // marks how far the stream has been given work
+    api_.cuStreamSynchronize(Stream(0));
+    (void)memory_->Trim(~std::uint64_t{0});  // sees that it is done
+    for (std::size_t i = 0; i < pages_.size(); ++i) {
+      if (is_taken(i)) continue;
+      const CUdeviceptr block = memory_->Allocate(2 * kMiB, On(0), 0).address;
+      ASSERT_NE(std::find(pages_.begin(), pages_.end(), block), pages_.end()) << "there is no other room";
+    }
+  }
+
+  std::unique_ptr<DeviceMemory> memory_;
+  std::vector<CUdeviceptr> pages_;
+};
+
+// The first page of seventeen and the last take turns in being in use, and a view in having the other one. It is
+// exchanged until that has cost what a second view does, and then there are two.
+TEST_F(DeviceMemoryTurnsTest, PagesThatTakeTurnsInAViewGetTwo) {
+  MakePages(kViewPages + 1);
+  const std::vector<std::size_t> last{kViewPages};
+  const std::vector<std::size_t> first{0};
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(last));
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout(first));
+    EXPECT_EQ(memory_->Counters().views, 1U);
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout(last));
+  }
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(first));
+  EXPECT_EQ(memory_->Counters().views, 2U);
+  const auto mapped = memory_->Counters().map_calls;
+  for (int turn = 0; turn < 3; ++turn) {
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout(last));
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout(first));
+  }
+  EXPECT_EQ(memory_->Counters().map_calls, mapped);
+}
+
+// Of the first page and the last two, two are in use, in turn: no page comes back at once.
+TEST_F(DeviceMemoryTurnsTest, PagesThatGoRoundAreExchanged) {
+  MakePages(kViewPages + 2);
+  constexpr std::array<std::size_t, 3> kRound{0, kViewPages, kViewPages + 1};
+  for (std::size_t turn = 0; turn < 12; ++turn)
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout({kRound[turn % 3], kRound[(turn + 1) % 3]}));
+  EXPECT_EQ(memory_->Counters().views, 1U);
+}
+
 //  page 0   1   2   3   4   5    6
 //       [ ]  .  [ ]  .  [ ] [ ] [s|.]     three pages and a half: 1, 3, a new one, and what is free of 6
 TEST_F(DeviceMemoryTest, StitchesPartsOfPagesInsteadOfHoldingOneMore) {

@@ -23,6 +23,7 @@ struct Found {
   std::vector<PageNumber> pages{};  // kPages: to be mapped as a new view; kExchange: the view's pages from now on
   Granule head = 0;                 // kPages: where in its first page the block begins
   std::vector<std::uint32_t> exchanged{};  // kExchange: the positions at which `pages` differs from the view
+  std::size_t turns_cost = 0;              // kExchange: the view's from now on
   PageNumber new_pages = 0;                // how many of the pages do not exist yet
 
   explicit operator bool() const { return kind != Kind::kNothing; }

@@ -37,8 +37,11 @@ class ViewTable {
     std::uint64_t last_used = 0;
     Fence last_free{};                 // when its last block was freed: until that has executed its addresses stay
     std::vector<PageNumber> former{};  // what `pages` were before the last exchange; empty: there was none
-    bool changing = false;             // some of its pages are being exchanged: not to be looked at
-    bool pinned = false;               // the plan in force has a slot here
+    // What exchanges have cost of which each gave it back pages that it had before, those since the last that did not;
+    // in pages of a new view.
+    std::size_t turns_cost = 0;
+    bool changing = false;  // some of its pages are being exchanged: not to be looked at
+    bool pinned = false;    // the plan in force has a slot here
   };
 
   explicit ViewTable(std::size_t range_bytes) : range_bytes_(range_bytes) {}
@@ -53,7 +56,7 @@ class ViewTable {
   ViewIndex AddAgain(View view);
   // The view maps other pages from now on: no fewer, and no more than it has room for. What they were before becomes
   // `former`. The driver has mapped them by then, so this cannot fail.
-  void SetPages(ViewIndex view, std::vector<PageNumber> pages) noexcept;
+  void SetPages(ViewIndex view, std::vector<PageNumber> pages, std::size_t turns_cost) noexcept;
   // Forgets a view. Its addresses stay taken until the caller has unmapped them and calls ReturnAddresses.
   void Drop(ViewIndex view);
 
