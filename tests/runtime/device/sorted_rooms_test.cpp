@@ -2,6 +2,7 @@
 // begin is not held against the least memory.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -171,6 +172,29 @@ TEST_F(SortedRoomsTest, BlocksAreNotSortedAnyMoreWhenMoreMayBeHeld) {
   for (int i = 0; i < 8 * kBudgetWindow && !MoreMayBeHeld(); ++i) ASSERT_EQ(Iterate(1.5 * TimeBudget::kShare), kSorted);
   ASSERT_TRUE(MoreMayBeHeld());
   EXPECT_EQ(Iterate(1.5 * TimeBudget::kShare), kBestFit);
+}
+
+// It is guessed that a block of 7 MiB will last, but there is no room for it, and sorting ends before it is looked for
+// again. Then it lies where any other would: in the room of 8.
+TEST_F(SortedRoomsTest, AGuessThatIsOlderThanTheEndOfSortingIsNotGoneBy) {
+  static std::function<void()> while_looking;
+  static DriverApi driver;
+  driver = api_;
+  ASSERT_TRUE(Until(kSorted, 0.02));
+  const CUdeviceptr in_the_way = Begin(8);
+  bool ended = false;
+  while_looking = [&] {
+    End(in_the_way);
+    ended = Until(kBestFit, 0.02);
+  };
+  api_.cuStreamQuery = [](CUstream stream) {
+    if (while_looking) std::exchange(while_looking, nullptr)();
+    return driver.cuStreamQuery(stream);
+  };
+  End(Begin(1));  // so that somebody looks whether its stream has come to that
+  const CUdeviceptr block = Begin(7);
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(Mib(block), 22.0);
 }
 
 // Sorting lowers the cost, but not to where nothing better is worth it.
