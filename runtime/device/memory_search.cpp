@@ -1,6 +1,7 @@
 #include "runtime/device/memory_search.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace stalloc::runtime {
 
@@ -76,26 +77,6 @@ Parts TwoOf(const std::vector<Part>& ends, const std::vector<Part>& starts, Gran
   }
   return two;
 }
-
-// Pages of the views of about so many pages that nothing lives in, but for one view.
-class OfOtherViews {
- public:
-  OfOtherViews(const ViewTable& views, PageNumber count, ViewIndex one, std::size_t page_limit) : have_(page_limit) {
-    views.VisitSizes(count, count / kLengthenedPart, [&](ViewIndex index, const ViewTable::View& view) {
-      if (index == one || view.changing || view.live_blocks != 0) return;
-      pages_ += view.pages.size();
-      for (const PageNumber page : view.pages) have_[page] = true;
-    });
-  }
-
-  bool Have(PageNumber page) const { return have_[page]; }
-  // With those that several have as often.
-  std::size_t pages() const { return pages_; }
-
- private:
-  std::vector<bool> have_;
-  std::size_t pages_ = 0;
-};
 
 }  // namespace
 
@@ -192,24 +173,23 @@ Found MemorySearch::KeptView(Granule granules, StreamIndex stream, Waits waits) 
 }
 
 std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits, PageNumber at_most,
-                                                Granule absent_from, std::vector<PageNumber>* absent,
-                                                PartPages* parts) const {
+                                                AbsentPages* absent, PartPages* parts) const {
   struct Room {
     PageNumber first, count;
   };
   std::vector<Room> rooms;
   const auto usable = [&](Run fragment, Fence fence) {
     if (fence.stream != kAbsent) return Usable(stream, fence, waits);
-    for (Granule at = std::max(fragment.begin, PagesOf(absent_from) * kPageGranules);
-         at < fragment.end && absent->size() < at_most; at += kPageGranules)
-      absent->push_back(at / kPageGranules);
+    for (Granule at = std::max(fragment.begin, PagesOf(absent->from) * kPageGranules);
+         at < fragment.end && absent->pages.size() < absent->at_most; at += kPageGranules)
+      absent->pages.push_back(at / kPageGranules);
     return false;
   };
   space_.VisitRuns(usable, [&](Run run) {
     const PageNumber first = PagesOf(run.begin);
     const PageNumber last = run.end / kPageGranules;
     if (first < last) rooms.push_back({first, last - first});
-    if (parts == nullptr || first > last || run.begin < absent_from) return;  // first > last: inside one page
+    if (parts == nullptr || first > last || run.begin < absent->from) return;  // first > last: inside one page
     if (run.begin % kPageGranules != 0) parts->ends.push_back({first - 1, first * kPageGranules - run.begin});
     if (run.end % kPageGranules != 0) parts->starts.push_back({last, run.end - last * kPageGranules});
   });
@@ -224,12 +204,12 @@ std::vector<PageNumber> MemorySearch::FreePages(StreamIndex stream, Waits waits,
 Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages,
                            Granule from) const {
   const PageNumber count = PagesOf(granules);
-  std::vector<PageNumber> absent;
+  AbsentPages absent{.from = from, .at_most = std::min(count, max_new_pages)};
   Found found;
-  found.pages = FreePages(stream, waits, count, from, &absent);
+  found.pages = FreePages(stream, waits, count, &absent);
   found.new_pages = count - static_cast<PageNumber>(found.pages.size());
-  if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};
-  found.pages.insert(found.pages.end(), absent.begin(), absent.begin() + found.new_pages);
+  if (found.new_pages > absent.pages.size()) return {};
+  found.pages.insert(found.pages.end(), absent.pages.begin(), absent.pages.begin() + found.new_pages);
   std::sort(found.pages.begin(), found.pages.end());
   found.kind = Found::Kind::kPages;
   return found;
@@ -237,9 +217,9 @@ Found MemorySearch::Stitch(Granule granules, StreamIndex stream, Waits waits, Pa
 
 Found MemorySearch::StitchParts(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages,
                                 Granule from) const {
-  std::vector<PageNumber> absent;
+  AbsentPages absent{.from = from, .at_most = std::min(PagesOf(granules), max_new_pages)};
   PartPages parts;
-  std::vector<PageNumber> pages = FreePages(stream, waits, PagesOf(granules), from, &absent, &parts);
+  std::vector<PageNumber> pages = FreePages(stream, waits, PagesOf(granules), &absent, &parts);
   std::sort(parts.ends.begin(), parts.ends.end(), Shorter);
   std::sort(parts.starts.begin(), parts.starts.end(), Shorter);
 
@@ -258,8 +238,8 @@ Found MemorySearch::StitchParts(Granule granules, StreamIndex stream, Waits wait
   pages.resize(std::min<std::size_t>(pages.size(), whole));
   Found found;
   found.new_pages = whole - static_cast<PageNumber>(pages.size());
-  if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};
-  pages.insert(pages.end(), absent.begin(), absent.begin() + found.new_pages);
+  if (found.new_pages > absent.pages.size()) return {};
+  pages.insert(pages.end(), absent.pages.begin(), absent.pages.begin() + found.new_pages);
   std::sort(pages.begin(), pages.end());
   found.kind = Found::Kind::kPages;
   if (chosen.end != nullptr) {
@@ -272,7 +252,7 @@ Found MemorySearch::StitchParts(Granule granules, StreamIndex stream, Waits wait
 }
 
 Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages,
-                             Granule from) const {
+                             Granule from) {
   const PageNumber count = PagesOf(granules);
   ViewIndex best = kNoView;
   std::size_t turns_cost = 0;
@@ -311,13 +291,11 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
   const ViewTable::View& view = views_[best];
   std::vector<PageNumber> mine(view.pages);
   std::sort(mine.begin(), mine.end());
-  // Pages of no other view first: one that loses a page has to exchange it when it is wanted next.
-  const OfOtherViews others(views_, count, best, space_.size() / kPageGranules);
-  std::vector<PageNumber> absent;
-  const std::size_t enough = count + mine.size() + others.pages();
-  std::vector<PageNumber> free = FreePages(stream, waits, static_cast<PageNumber>(enough), from, &absent);
-  std::erase_if(free, [&](PageNumber page) { return std::binary_search(mine.begin(), mine.end(), page); });
-  std::stable_partition(free.begin(), free.end(), [&](PageNumber page) { return !others.Have(page); });
+  AbsentPages absent{.from = from, .at_most = std::min(static_cast<PageNumber>(fewest.size()), max_new_pages)};
+  const std::vector<PageNumber> all_free = FreePages(stream, waits, space_.size() / kPageGranules, &absent);
+  std::vector<PageNumber> free;
+  std::copy_if(all_free.begin(), all_free.end(), std::back_inserter(free),
+               [&](PageNumber page) { return !std::binary_search(mine.begin(), mine.end(), page); });
   Found found;
   found.kind = Found::Kind::kExchange;
   found.view = best;
@@ -325,9 +303,12 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
   found.pages.resize(std::max<std::size_t>(count, view.pages.size()));
   if (free.size() < fewest.size()) {
     found.new_pages = static_cast<PageNumber>(fewest.size() - free.size());
-    if (found.new_pages > max_new_pages || found.new_pages > absent.size()) return {};
-    free.insert(free.end(), absent.begin(), absent.begin() + found.new_pages);
+    if (found.new_pages > absent.pages.size()) return {};
+    free.insert(free.end(), absent.pages.begin(), absent.pages.begin() + found.new_pages);
   }
+  free_history_.Note(all_free);
+  std::stable_sort(free.begin(), free.end(),
+                   [&](PageNumber a, PageNumber b) { return free_history_.Share(a) > free_history_.Share(b); });
   auto next = free.begin();
   for (const std::uint32_t k : fewest) found.pages[k] = *next++;
   found.turns_cost = turns_cost;

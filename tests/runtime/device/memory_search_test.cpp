@@ -107,39 +107,36 @@ TEST_F(MemorySearchAcrossStreams, TheHighestBehindWhereToBegin) {
   EXPECT_EQ(High(60, other_, 350), (runtime::Run{2000, 2200}));
 }
 
-// Five idle views of eight pages each: the first lacks one, the others three. What the others have left lies in larger
-// rooms than the one page that no view has, and is more than the first view needs and has together.
-TEST(MemorySearchTest, ExchangesForAPageThatNoOtherViewHas) {
+// A view of eight pages always lacks the first. Of the two that it may take instead, the one at 9 is free each time,
+// and the other only in the end, in the larger room.
+TEST(MemorySearchTest, ExchangesForThePageThatWasFreeMostOften) {
   constexpr PageNumber kPages = 64;
-  constexpr PageNumber kOfNone = 50;
+  constexpr PageNumber kOften = 9;
+  constexpr runtime::Run kLarger{20 * kPage, 22 * kPage};
   FreeSpace space(kPages * kPage);
   ViewTable views(kPages * kPageBytes);
   StreamTable streams;
-  const MemorySearch search(space, views, streams);
-  space.Release({0, kPages * kPage}, {kNoStream, 0});
-  const auto claim = [&](PageNumber first, PageNumber last) { space.Claim({first * kPage, last * kPage}); };
-  std::vector<ViewIndex> added;
-  for (PageNumber first = 0; first < 40; first += 8) {
-    std::vector<PageNumber> pages(8);
-    std::iota(pages.begin(), pages.end(), first);
-    added.push_back(views.Add(*views.TakeAddresses(8), pages, 0));
-    claim(first, first == 0 ? 1 : first + 3);
-  }
-  claim(40, kOfNone);
-  claim(kOfNone + 1, kPages);
+  MemorySearch search(space, views, streams);
+  std::vector<PageNumber> pages(8);
+  std::iota(pages.begin(), pages.end(), 0);
+  const ViewIndex view = views.Add(*views.TakeAddresses(8), pages, 0);
+  space.Release({kPage, 8 * kPage}, {kNoStream, 0});
+  space.Release({kOften * kPage, (kOften + 1) * kPage}, {kNoStream, 0});
 
-  const auto exchange = [&] { return search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0); };
-  const Found found = exchange();
-  ASSERT_EQ(found.kind, Found::Kind::kExchange);
-  EXPECT_EQ(found.view, added.front());
-  EXPECT_EQ(found.exchanged, std::vector<std::uint32_t>{0});
-  EXPECT_EQ(found.pages[0], kOfNone);
+  const auto exchange = [&] {
+    const Found found = search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0);
+    EXPECT_EQ(found.kind, Found::Kind::kExchange);
+    EXPECT_EQ(found.view, view);
+    EXPECT_EQ(found.exchanged, std::vector<std::uint32_t>{0});
+    return found.pages.empty() ? kPages : found.pages[0];
+  };
+  EXPECT_EQ(exchange(), kOften);
+  space.Release(kLarger, {kNoStream, 0});
+  EXPECT_EQ(exchange(), kOften);
 
-  // Where there is no such page, another view's has to do.
-  claim(kOfNone, kOfNone + 1);
-  const Found taken = exchange();
-  ASSERT_EQ(taken.kind, Found::Kind::kExchange);
-  EXPECT_EQ(taken.pages[0], 11u);
+  // Where that is in use, the other has to do.
+  space.Claim({kOften * kPage, (kOften + 1) * kPage});
+  EXPECT_EQ(exchange(), kLarger.begin / kPage);
 }
 
 }  // namespace

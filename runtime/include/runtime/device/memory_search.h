@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/order/stream_table.h"
+#include "runtime/pages/free_history.h"
 #include "runtime/pages/free_space.h"
 #include "runtime/pages/view_table.h"
 
@@ -35,7 +36,7 @@ class MemorySearch {
   enum class Waits : bool { kNo = false, kYes = true };
 
   MemorySearch(const FreeSpace& space, ViewTable& views, const StreamTable& streams)
-      : space_(space), views_(views), streams_(streams) {}
+      : space_(space), views_(views), streams_(streams), free_history_(space.size() / kPageGranules) {}
 
   // The smallest room of existing memory, contiguous in the base range, that holds `granules`; not below granule
   // `from`. If there is none and `from` is 0, the smallest that several streams have left side by side.
@@ -65,9 +66,9 @@ class MemorySearch {
   // A kept view most of whose pages are free, the others to be exchanged for free ones: for requests that differ a
   // little from iteration to iteration, a few mappings instead of all. One that is shorter by a few pages is
   // lengthened. Only views whose last block's work is known to have executed, for their addresses are unmapped. Pages
-  // that no other idle view of about the size has come first. At most `max_new_pages` of the pages do not exist yet, at
-  // or behind granule `from`.
-  Found Exchange(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from) const;
+  // come first that were free most often when a view was found so (FreeHistory). At most `max_new_pages` of the pages
+  // do not exist yet, at or behind granule `from`.
+  Found Exchange(Granule granules, StreamIndex stream, Waits waits, PageNumber max_new_pages, Granule from);
 
   // Contiguous room with the fewest new pages, next to free memory where that helps; not below granule `from`.
   Found Grow(Granule granules, StreamIndex stream, Granule from) const;
@@ -88,12 +89,19 @@ class MemorySearch {
     std::vector<Part> ends;
   };
 
+  // Pages that do not exist, at or behind a granule.
+  struct AbsentPages {
+    Granule from = 0;
+    PageNumber at_most = 0;
+    std::vector<PageNumber> pages{};
+  };
+
   // Whole free pages that a request may use, out of the largest rooms first: best fit takes the smallest ones for the
   // requests that come in between, so that what the largest were stitched to is still free when it is wanted again.
-  // Sorted by falling room size, then address; `absent` receives pages that do not exist and lie at
-  // or behind granule `absent_from`, by address; `parts` pages there that are free in part.
-  std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most, Granule absent_from,
-                                    std::vector<PageNumber>* absent, PartPages* parts = nullptr) const;
+  // Sorted by falling room size, then address; `absent` receives its pages, by address; `parts` pages at or behind
+  // absent->from that are free in part.
+  std::vector<PageNumber> FreePages(StreamIndex stream, Waits waits, PageNumber at_most, AbsentPages* absent,
+                                    PartPages* parts = nullptr) const;
 
   // True if every granule of `run` is free, exists, and is usable.
   bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
@@ -110,6 +118,7 @@ class MemorySearch {
   const FreeSpace& space_;
   ViewTable& views_;
   const StreamTable& streams_;
+  FreeHistory free_history_;  // when pages were exchanged
 };
 
 }  // namespace stalloc::runtime
