@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace stalloc::runtime {
 
@@ -29,8 +30,8 @@ PageNumber NewPages(const std::vector<Piece>& pieces, Run window) {
 // whole pages then, whoever lives beside them. Chosen on replays; smaller blocks are better packed side by side.
 constexpr Granule kAlignFromPages = 9;
 
-// A view is changed rather than doubled if changing it this often maps no more than another one; and until it has cost
-// as much as another one, where it gets pages back each time that it had before.
+// A view whose pages come back is changed rather than doubled only if changing it this often maps no more than another
+// one, and only until the turns have cost as much.
 constexpr std::size_t kFewTurns = 8;
 
 // What exchanging `pages` costs, in pages of a new view: each is unmapped too, and the driver's first calls after a
@@ -307,10 +308,11 @@ Found MemorySearch::Exchange(Granule granules, StreamIndex stream, Waits waits, 
     free.insert(free.end(), absent.pages.begin(), absent.pages.begin() + found.new_pages);
   }
   free_history_.Note(all_free);
-  std::stable_sort(free.begin(), free.end(),
-                   [&](PageNumber a, PageNumber b) { return free_history_.Share(a) > free_history_.Share(b); });
-  auto next = free.begin();
-  for (const std::uint32_t k : fewest) found.pages[k] = *next++;
+  // The few that are wanted: among pages that were free as often, those of the largest rooms.
+  std::vector<std::pair<float, std::size_t>> order(free.size());
+  for (std::size_t i = 0; i < free.size(); ++i) order[i] = {-free_history_.Share(free[i]), i};
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(fewest.size()), order.end());
+  for (std::size_t i = 0; i < fewest.size(); ++i) found.pages[fewest[i]] = free[order[i].second];
   found.turns_cost = turns_cost;
   found.exchanged = std::move(fewest);
   return found;

@@ -173,6 +173,45 @@ TEST_F(DeviceMemoryTurnsTest, PagesThatGoRoundAreExchanged) {
   EXPECT_EQ(memory_->Counters().views, 1U);
 }
 
+// A turn counts with those before it only where nothing else came in between.
+TEST_F(DeviceMemoryTurnsTest, WhatTurnsCostIsForgottenWhereNoPageComesBack) {
+  MakePages(kViewPages + 2);
+  constexpr std::size_t kFirst = 0, kLast = kViewPages, kOther = kViewPages + 1;
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout({kLast, kOther}));
+  for (int turn = 0; turn < 3; ++turn) {
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout({kFirst, kOther}));  // takes the last one: no turn
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout({kLast, kOther}));   // gives the first one back: a turn
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout({kFirst, kLast}));   // takes the other one: no turn
+    ASSERT_NO_FATAL_FAILURE(UseViewWithout({kLast, kOther}));
+  }
+  EXPECT_EQ(memory_->Counters().views, 1U);
+}
+
+// Two pages at a time cost more than one.
+TEST_F(DeviceMemoryTurnsTest, TwoPagesThatTakeTurnsGetTwoViewsSooner) {
+  MakePages(kViewPages + 2);
+  const std::vector<std::size_t> first{0, 1};
+  const std::vector<std::size_t> last{kViewPages, kViewPages + 1};
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(last));
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(first));
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(last));
+  EXPECT_EQ(memory_->Counters().views, 1U);
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(first));
+  EXPECT_EQ(memory_->Counters().views, 2U);
+}
+
+// Three pages at a time of sixteen map more in eight turns than a view does: there are two at once.
+TEST_F(DeviceMemoryTurnsTest, ManyPagesThatTakeTurnsGetTwoViewsAtOnce) {
+  MakePages(kViewPages + 3);
+  const std::vector<std::size_t> first{0, 1, 2};
+  const std::vector<std::size_t> last{kViewPages, kViewPages + 1, kViewPages + 2};
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(last));
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(first));
+  EXPECT_EQ(memory_->Counters().views, 1U);
+  ASSERT_NO_FATAL_FAILURE(UseViewWithout(last));
+  EXPECT_EQ(memory_->Counters().views, 2U);
+}
+
 //  page 0   1   2   3   4   5    6
 //       [ ]  .  [ ]  .  [ ] [ ] [s|.]     three pages and a half: 1, 3, a new one, and what is free of 6
 TEST_F(DeviceMemoryTest, StitchesPartsOfPagesInsteadOfHoldingOneMore) {

@@ -120,6 +120,7 @@ TEST(MemorySearchTest, ExchangesForThePageThatWasFreeMostOften) {
   std::vector<PageNumber> pages(8);
   std::iota(pages.begin(), pages.end(), 0);
   const ViewIndex view = views.Add(*views.TakeAddresses(8), pages, 0);
+  space.Claim({0, kPages * kPage});
   space.Release({kPage, 8 * kPage}, {kNoStream, 0});
   space.Release({kOften * kPage, (kOften + 1) * kPage}, {kNoStream, 0});
 
@@ -137,6 +138,30 @@ TEST(MemorySearchTest, ExchangesForThePageThatWasFreeMostOften) {
   // Where that is in use, the other has to do.
   space.Claim({kOften * kPage, (kOften + 1) * kPage});
   EXPECT_EQ(exchange(), kLarger.begin / kPage);
+}
+
+// A view of eight pages lacks the first, and no other page exists.
+TEST(MemorySearchTest, ExchangesForNoMorePagesThatDoNotExistThanItMay) {
+  constexpr PageNumber kPages = 64;
+  FreeSpace space(kPages * kPage);
+  ViewTable views(kPages * kPageBytes);
+  StreamTable streams;
+  MemorySearch search(space, views, streams);
+  std::vector<PageNumber> pages(8);
+  std::iota(pages.begin(), pages.end(), 0);
+  views.Add(*views.TakeAddresses(8), pages, 0);
+  space.Claim({0, 8 * kPage});
+  space.Release({kPage, 8 * kPage}, {kNoStream, 0});
+
+  const auto exchange = [&](PageNumber max_new_pages, Granule from) {
+    return search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, max_new_pages, from);
+  };
+  EXPECT_FALSE(exchange(0, 0));
+  const Found lowest = exchange(1, 0);
+  ASSERT_EQ(lowest.kind, Found::Kind::kExchange);
+  EXPECT_EQ(lowest.new_pages, 1u);
+  EXPECT_EQ(lowest.pages[0], 8u);
+  EXPECT_EQ(exchange(1, 30 * kPage).pages[0], 30u);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // MemorySearch: where can a request lie? The online policy, apart from what carries it out.
 //
 // Looks, never takes: it reads the free space, the kept views and the order between streams, and answers with a place
-// to claim. Called under the device's lock; may allocate scratch memory only in Stitch, Exchange and Grow, which
-// precede driver calls that cost far more.
+// to claim. What it writes is FreeHistory, in Exchange. Called under the device's lock; may allocate scratch memory
+// only in Stitch, Exchange and Grow, which precede driver calls that cost far more.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,7 @@ class MemorySearch {
   const FreeSpace& space_;
   ViewTable& views_;
   const StreamTable& streams_;
-  FreeHistory free_history_;  // when pages were exchanged
+  FreeHistory free_history_;  // when Exchange found a view
 };
 
 }  // namespace stalloc::runtime

@@ -1,4 +1,4 @@
-// FreeHistory: how often each page has been free when memory was tight.
+// FreeHistory: how often each page has been free when a view was to be changed.
 //
 // A program whose iterations differ leaves other pages free each time, but not at random: some are free almost always,
 // others now and then. A view that is made of the former lacks the fewest when it is wanted next.
@@ -20,7 +20,7 @@ class FreeHistory {
   // Of pages [0, page_limit), none of which has been seen free. Throws std::bad_alloc.
   explicit FreeHistory(std::size_t page_limit) : pages_(page_limit) {}
 
-  // Memory is tight once more. `free`: the pages that are free, each once; all others are not.
+  // A view is to be changed once more. `free`: the pages that are free, each once; all others are not.
   void Note(std::span<const PageNumber> free) noexcept;
 
   // In how many of those times it was free, from 0 to 1, each counting an eighth less than the one after it.
