@@ -39,6 +39,11 @@ constexpr double kTaken = 0.1;
 // Such a plan is made anew after twice as many iterations each time, as often as this: sizes may just not fit together.
 constexpr int kMostDoublings = 6;
 
+// Where there are two lengths, each may outgrow the plan while the other does not, and no plan has room for the largest
+// of both. What is then served online lies around slots that are used in part: between them are parts of pages that
+// nobody can use. The second time the plan is dropped; once happens to plans that do well (tests/bench/RESULTS.md).
+constexpr int kMostOutgrown = 2;
+
 // A kept plan that must be made anew for this run's sizes has been by then.
 constexpr std::uint64_t kIterationsToBeFitted = 8;
 
@@ -221,19 +226,27 @@ bool Learner::Judge() {
     GiveUpKept(kNobodyKnows);
     return true;
   }
-  memory_.Install(nullptr, PlanFollower::When::kNow);
-  pattern_requests_ = 0;
-  const std::string device = "device " + std::to_string(memory_.ordinal());
   const bool taken = known_share_ >= kWorthwhile && (!scaled || busy_share_ > kTaken);
-  if (taken && ++unplannable_found_ < unplannable_limit_) {
-    LogInfo(device + ": the plan's places are taken; watching on for another");
+  Drop(taken ? "the plan's places are taken" : nullptr);
+  return true;
+}
+
+// The plan in force does no good. For that `reason` another one may; nullptr: none will.
+void Learner::Drop(const char* reason) {
+  memory_.Install(nullptr, PlanFollower::When::kNow);
+  chooser_.Forget();
+  pattern_requests_ = 0;
+  awaiting_ = false;
+  const std::string device = "device " + std::to_string(memory_.ordinal());
+  if (reason != nullptr && ++unplannable_found_ < unplannable_limit_) {
+    LogInfo(device + ": " + reason + "; watching on for another");
+    if (!watching_) WatchAgain();
     Tell([](PlanStatus& status) { status.state = PlanStatus::State::kWatching; });
   } else {
     LogInfo(device + ": iterations differ too much to be planned; serving online");
     if (kept_period_ == 0) WithdrawKept();  // nothing has done well yet
     LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
   }
-  return true;
 }
 
 // The plan has places for requests that never come: it is of another rank's or run's iteration, in which this one is
@@ -321,7 +334,11 @@ bool Learner::Renew() {
   if (!IsNeeded(task, memory_)) {
     // The largest sizes of several iterations together need more than any of them does. What was seen of them will do
     // for a plan of this run's own.
-    if (first) GiveUpKept("the kept plan's sizes are not this run's; watching on");
+    if (first) {
+      GiveUpKept("the kept plan's sizes are not this run's; watching on");
+    } else if (++outgrown_in_vain_ >= kMostOutgrown && candidates_.empty()) {
+      Drop("sizes have grown, but not together");
+    }
     return false;
   }
   const MadePlan made = MakePlan(task, options_.deadline_ms);
@@ -330,6 +347,7 @@ bool Learner::Renew() {
     made.in_force->BePatient(0);
   }
   if (!memory_.Install(made.in_force, PlanFollower::When::kNextIteration)) return false;
+  outgrown_in_vain_ = 0;
   chooser_.Forget();
   if (first) {
     BeginTrial(period_, pattern_requests_);
@@ -353,6 +371,7 @@ void Learner::BeginTrial(std::int64_t period, std::uint64_t requests) {
   known_share_ = 1;
   busy_share_ = 0;
   from_disk_ = false;
+  outgrown_in_vain_ = 0;
   windows_ = 0;
   good_windows_ = 0;
   hopeless_windows_ = 0;

@@ -91,6 +91,7 @@ class Learner {
   void WithdrawKept();
   void Keep(const Pattern& pattern);
   bool Dissolving(const Pattern& pattern, const planner::Plan& outline) const;
+  void Drop(const char* reason);
   void LeaveAlone(PlanStatus::Reason reason);
   void Check(PlanChooser::Clock::time_point now);
   void BeginTrial(std::int64_t period, std::uint64_t requests);
@@ -128,6 +129,7 @@ class Learner {
   int windows_ = 0;           // judged since the plan came into force
   int good_windows_ = 0;      // of these, the last in a row that did well
   int hopeless_windows_ = 0;  // or that served next to nothing
+  int outgrown_in_vain_ = 0;  // iterations that outgrew the plan, and there is none for those sizes
   Counts window_start_;
   std::uint64_t resume_at_ = 0;  // left alone until this many requests
   int unplannable_found_ = 0;
