@@ -236,18 +236,21 @@ bool DeviceMemory::TakeHighest(const Asked& asked, Claim* claim) {
   return true;
 }
 
-// Where blocks are sorted by whether they last. What several streams have left side by side is not: nullopt then, and
-// the request goes where any other goes.
+// Where blocks are sorted by whether they last, at the very end of their room that keeps them together: the part of a
+// page that aligning would leave between two of them costs more than it spares (tests/bench/RESULTS.md). What several
+// streams have left side by side is not sorted: nullopt then, and the request goes where any other goes.
 std::optional<Run> DeviceMemory::FindSorted(const Asked& asked) const {
   const Granule granules = asked.granules;
   const StreamIndex stream = asked.who.effective;
   const Granule from = plans_->online_from();
   if (asked.guess->room == LifetimeRooms::Room::kLowest) {
     const std::optional<Run> lowest = search_->LowestRoom(granules, stream, from, lifetime_rooms_.high_ends());
-    return lowest ? std::optional(MemorySearch::FrontOf(*lowest, granules)) : std::nullopt;
+    if (!lowest) return std::nullopt;
+    return Run{lowest->begin, lowest->begin + granules};
   }
   const std::optional<Run> high = search_->HighRoom(granules, stream, from);
-  return high ? std::optional(MemorySearch::EndOf(*high, granules)) : std::nullopt;
+  if (!high) return std::nullopt;
+  return Run{high->end - granules, high->end};
 }
 
 // The pool may grow to this multiple of the peak of live bytes before a request is stitched or waited for.
@@ -282,9 +285,10 @@ std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
   // While the program still makes what it will keep, the room below belongs to that.
   if (!room && from != 0 && !plans_->settling()) room = find(0);
   if (!room) return std::nullopt;
-  const Run place = PlaceIn(*room, granules);
+  const Run usual = PlaceIn(*room, granules);
   const bool large = std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
-  return large && granules > kPageGranules ? large_rooms_.Place(*room, place) : place;
+  return large && granules > kPageGranules ? large_rooms_.Place(*room, usual)
+                                           : MemorySearch::KeepingPagesWhole(*room, usual);
 }
 
 // The same, or a kept view.

@@ -10,6 +10,12 @@ namespace {
 
 constexpr PageNumber PagesOf(Granule granules) { return (granules + kPageGranules - 1) / kPageGranules; }
 
+// Pages all of which lie in `run`.
+constexpr PageNumber WholePages(Run run) {
+  const PageNumber first = PagesOf(run.begin), end = run.end / kPageGranules;
+  return first < end ? end - first : 0;
+}
+
 // Pages of `fragments` (address order, adjacent) that do not exist and that [begin, end) touches.
 struct Piece {
   Run run;
@@ -29,6 +35,9 @@ PageNumber NewPages(const std::vector<Piece>& pieces, Run window) {
 // Blocks of whole pages, from this many on, begin on a page where there is room for it: what they leave behind are
 // whole pages then, whoever lives beside them. Chosen on replays; smaller blocks are better packed side by side.
 constexpr Granule kAlignFromPages = 9;
+
+// Smaller blocks lie where best fit has them, side by side: few of them reach into another page. Chosen on replays.
+constexpr Granule kLeastForWhole = kPageGranules / 4;
 
 // A view whose pages come back is changed rather than doubled only if changing it this often maps no more than another
 // one, and only until the turns have cost as much.
@@ -108,6 +117,21 @@ Run MemorySearch::EndOf(Run room, Granule granules) {
     if (aligned >= room.begin) begin = aligned;
   }
   return {begin, begin + granules};
+}
+
+Run MemorySearch::KeepingPagesWhole(Run room, Run usual) {
+  const Granule granules = usual.length();
+  if (granules < kLeastForWhole || granules == room.length()) return usual;
+  const auto left = [&](Run place) {
+    return WholePages({room.begin, place.begin}) + WholePages({place.end, room.end});
+  };
+  Run best = usual;
+  PageNumber most = left(usual);
+  for (const Run place : {Run{room.begin, room.begin + granules}, Run{room.end - granules, room.end}}) {
+    const PageNumber pages = left(place);
+    if (pages > most) best = place, most = pages;
+  }
+  return best;
 }
 
 template <typename Visit>

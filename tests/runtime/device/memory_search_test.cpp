@@ -29,6 +29,40 @@ TEST(MemorySearchTest, BlocksOfWholePagesOnAPageWhereThereIsRoomForIt) {
   EXPECT_EQ(MemorySearch::EndOf(tight, granules), (runtime::Run{12, 32 * kPage + 12}));
 }
 
+//  page   0    1    2    3    4    5
+//       [##|.    .    .    .    .   |#]     a room: half of page 0, pages 1 to 4, three quarters of page 5
+//       [#|.     .    .    .    .  |##]     or three quarters of page 0, and half of page 5
+TEST(MemorySearchTest, WhereTheMostPagesStayWhole) {
+  const runtime::Run more_at_end{kPage / 2, 5 * kPage + 3 * kPage / 4};
+  const runtime::Run more_at_front{kPage / 4, 5 * kPage + kPage / 2};
+  for (const Granule granules : {3 * kPage / 4, 11 * kPage / 4}) {  // elsewhere they would break a page more
+    const auto front = [&](runtime::Run room) { return runtime::Run{room.begin, room.begin + granules}; };
+    const auto end = [&](runtime::Run room) { return runtime::Run{room.end - granules, room.end}; };
+    EXPECT_EQ(MemorySearch::KeepingPagesWhole(more_at_end, front(more_at_end)), end(more_at_end));
+    EXPECT_EQ(MemorySearch::KeepingPagesWhole(more_at_end, end(more_at_end)), end(more_at_end));
+    EXPECT_EQ(MemorySearch::KeepingPagesWhole(more_at_front, front(more_at_front)), front(more_at_front));
+    EXPECT_EQ(MemorySearch::KeepingPagesWhole(more_at_front, end(more_at_front)), front(more_at_front));
+  }
+  EXPECT_EQ(MemorySearch::KeepingPagesWhole(more_at_end, more_at_end), more_at_end);
+}
+
+// A place that best fit chose for another reason is kept if the ends are no better.
+TEST(MemorySearchTest, StaysWhereAsManyPagesAreWhole) {
+  const runtime::Run room{kPage / 2, 12 * kPage};
+  const runtime::Run aligned{kPage, 11 * kPage};
+  EXPECT_EQ(MemorySearch::KeepingPagesWhole(room, aligned), aligned);
+}
+
+TEST(MemorySearchTest, SmallBlocksLieSideBySide) {
+  const runtime::Run room{kPage - 10, 2 * kPage + 100};
+  EXPECT_EQ(MemorySearch::KeepingPagesWhole(room, {room.begin, room.begin + 100}),
+            (runtime::Run{room.begin, room.begin + 100}));
+  const Granule quarter = kPage / 4;
+  const runtime::Run larger{kPage - 10, 2 * kPage + quarter};
+  EXPECT_EQ(MemorySearch::KeepingPagesWhole(larger, {larger.begin, larger.begin + quarter}),
+            (runtime::Run{2 * kPage, larger.end}));
+}
+
 // Free: 300 granules at 100 behind one stream, 50 at 1000 that all streams may use, 200 at 2000 behind another stream.
 class MemorySearchAcrossStreams : public ::testing::Test {
  protected:

@@ -98,7 +98,7 @@ class OtherConfiguration : public ModelTest {
 // It holds no more than if nothing had been kept, and the run after it has a plan of its own.
 TEST_F(OtherConfiguration, LeavesNothingBehindInARunThatDoesOtherwise) {
   constexpr Shape kShapes[] = {{4, 100}, {8, 100}, {16, 100}, {8, 50}, {8, 200}};
-  constexpr double kPages = 0.003;  // two pages of the smallest of these
+  constexpr double kPages = 0.005;  // two pages of the smallest of these
   int cache = 0;
   for (const Shape& first : kShapes) {
     for (const Shape& second : kShapes) {

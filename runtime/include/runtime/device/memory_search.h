@@ -51,6 +51,10 @@ class MemorySearch {
   // Where a block lies that is laid at the front, or at the end, of its room.
   static Run FrontOf(Run room, Granule granules);
   static Run EndOf(Run room, Granule granules);
+  // Of `usual`, the front and the end of its room that place which leaves the most whole pages free, for they are of
+  // use to every later request, parts of pages to the smallest only. `usual` if it leaves as many, or the block is
+  // small.
+  static Run KeepingPagesWhole(Run room, Run usual);
 
   // A kept view whose first pages are all free, from where its blocks begin.
   Found KeptView(Granule granules, StreamIndex stream, Waits waits) const;
