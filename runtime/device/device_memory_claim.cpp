@@ -270,6 +270,14 @@ Run DeviceMemory::PlaceIn(Run room, Granule granules) const noexcept {
   return front.begin != room.begin && Young() ? MemorySearch::EndOf(room, granules) : front;
 }
 
+// Where the last large block of this size lay. Not in a program's first iterations: what it makes to stay moves room.
+std::optional<Run> DeviceMemory::FindLast(const Asked& asked) const {
+  if (Young()) return std::nullopt;
+  const std::optional<Run> last = large_rooms_.Last(asked.granules);
+  if (!last || last->begin < plans_->online_from()) return std::nullopt;
+  return search_->UsableAtEndOfRoom(*last, asked.who.effective) ? last : std::nullopt;
+}
+
 // Contiguous memory that exists and needs nothing from the driver.
 std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
   // Sorting may have ended since it was guessed, for the lock is released in between.
@@ -281,14 +289,16 @@ std::optional<Run> DeviceMemory::FindExisting(const Asked& asked) {
     return search_->ContiguousRoom(granules, asked.who.effective, MemorySearch::Waits::kNo, from);
   };
   const Granule from = plans_->online_from();
+  const bool large = granules > kPageGranules &&
+                     std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
+  if (large)
+    if (const std::optional<Run> last = FindLast(asked)) return last;
   std::optional<Run> room = find(from);
   // While the program still makes what it will keep, the room below belongs to that.
   if (!room && from != 0 && !plans_->settling()) room = find(0);
   if (!room) return std::nullopt;
   const Run usual = PlaceIn(*room, granules);
-  const bool large = std::uint64_t{granules} * kGranuleBytes * LargeRooms::kPart >= counters_.reserved_bytes;
-  return large && granules > kPageGranules ? large_rooms_.Place(*room, usual)
-                                           : MemorySearch::KeepingPagesWhole(*room, usual);
+  return large ? large_rooms_.Place(*room, usual) : MemorySearch::KeepingPagesWhole(*room, usual);
 }
 
 // The same, or a kept view.

@@ -101,6 +101,12 @@ bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
   return usable && reached == run.end;
 }
 
+bool MemorySearch::UsableAtEndOfRoom(Run run, StreamIndex stream) const {
+  if (run.end > space_.size() || !RunUsable(run, stream, Waits::kNo)) return false;
+  return run.begin == 0 || run.end == space_.size() || !RunUsable({run.begin - 1, run.begin}, stream, Waits::kNo) ||
+         !RunUsable({run.end, run.end + 1}, stream, Waits::kNo);
+}
+
 Run MemorySearch::FrontOf(Run room, Granule granules) {
   Granule begin = room.begin;
   if (granules % kPageGranules == 0 && granules >= kAlignFromPages * kPageGranules) {

@@ -20,13 +20,34 @@ PlanFollower::Proposal PlanFollower::Ask(const Request& request) {
     NoteIteration();  // it takes over where an iteration begins
     return FromSlot(index, request);
   }
+  const std::uint64_t known = counters_.matched_requests;
   Proposal proposal = AskPlanInForce(request);
-  // What is to stay until then must not lie in the slots of the next plan.
-  if (proposal.place == nullptr && index >= 0 && !next_plan_->HasSlot(index)) {
+  if (proposal.place != nullptr || index < 0) return proposal;
+  if (!next_plan_->HasSlot(index)) {
+    // What is to stay until then must not lie in the slots of the next plan.
     proposal.may_wait = true;
     proposal.rooms = next_plan_->RoomsOf(index);
+  } else if (plan_ && proposal.rooms.empty() && next_plan_->scaled.empty()) {
+    // A part of the next plan's iteration that the one in force says nothing of: an evaluation after so many training
+    // steps. Served elsewhere it would need views of its own, for those that it had before are the next plan's now.
+    if (counters_.matched_requests == known) ++counters_.matched_requests;
+    ProposeSlot(*next_plan_, index, &proposal);
   }
   return proposal;
+}
+
+// The slot of one of the plan's requests, which it has.
+void PlanFollower::ProposeSlot(PlanInForce& plan, std::int32_t index, Proposal* proposal) noexcept {
+  const auto at = static_cast<std::size_t>(index);
+  const SlotOrder order = plan.order.empty() ? SlotOrder{} : plan.order[at];
+  proposal->place = &plan.slots[at];
+  proposal->may_wait = order.waits;
+  proposal->waited_for = order.waited_for;
+  proposal->is_slot = true;
+  if (plan.scaled.empty()) {
+    proposal->plan = &plan;
+    proposal->request = index;
+  }
 }
 
 [[gnu::always_inline]] inline PlanFollower::Proposal PlanFollower::AskPlanInForce(const Request& request) {
@@ -69,8 +90,7 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
   const bool trusted = trust_.Known() || plan.settling();
   if (proposal.call_site == 0) proposal.call_site = plan.matcher.CallSiteOf(index);
   const auto at = static_cast<std::size_t>(index);
-  const SlotOrder order = plan.order.empty() ? SlotOrder{} : plan.order[at];
-  proposal.waited_for = order.waited_for;
+  if (!plan.order.empty()) proposal.waited_for = plan.order[at].waited_for;
   if (!trusted) {
     ProposeKeptPlace(request, &proposal);
     return proposal;
@@ -85,15 +105,10 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
     proposal.takeover = takeovers_;
     if (!HasRoom(at, request)) return proposal;
   }
-  proposal.place = &plan.slots[at];
+  ProposeSlot(plan, index, &proposal);
   // What was done before left memory in an order of its own, which the plan does not know. A wait sets that right once;
   // a request served elsewhere would lie where others are to, and they where others are.
-  proposal.may_wait = order.waits || taking_over;
-  proposal.is_slot = true;
-  if (plan.scaled.empty()) {
-    proposal.plan = &plan;
-    proposal.request = index;
-  }
+  proposal.may_wait = proposal.may_wait || taking_over;
   return proposal;
 }
 

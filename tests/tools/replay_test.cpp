@@ -109,7 +109,7 @@ std::filesystem::path RecordedTrace(const std::string& name) {
   return data / "training_traces" / (name + ".csv.gz");
 }
 
-TEST_P(RecordedTraining, HoldsAtMostHalfAPerCentMoreThanItNeeds) {
+TEST_P(RecordedTraining, HoldsAtMostHalfAPerCentMoreThanItNeedsAndMapsNothingAfterTheFourthStep) {
   const std::filesystem::path trace = RecordedTrace(GetParam());
   if (!std::filesystem::exists(trace)) GTEST_SKIP() << "no recorded trace here: " << trace;
   const Ended ended = RunStalloc({"replay", trace, "--json", "--runs", "2", "--allocator", "stalloc"});
@@ -117,6 +117,12 @@ TEST_P(RecordedTraining, HoldsAtMostHalfAPerCentMoreThanItNeeds) {
   for (const json& result : json::parse(ended.output)) {
     EXPECT_LE(result.at("fragmentation"), 0.005) << result.dump(2);
     EXPECT_EQ(result.at("corruptions"), 0);
+    // On a machine that is busy enough the search for gpt2's plan ends without one worth taking, and a view is mapped.
+    if (GetParam() == std::string("gpt2") && result.at("run") == 1) continue;
+    const json maps = result.at("map_calls_by_step");
+    ASSERT_GT(maps.size(), 4U);
+    for (std::size_t step = 4; step < maps.size(); ++step)
+      EXPECT_EQ(maps[step], 0) << "step " << step + 1 << " of run " << result.at("run");
   }
 }
 
@@ -127,18 +133,6 @@ INSTANTIATE_TEST_SUITE_P(Traces, RecordedTraining,
                            std::erase(name, '-');
                            return name;
                          });
-
-// The sizes of a mixture of experts are never the same, so that it is served without a plan and nothing here depends on
-// when a plan comes.
-TEST(RecordedExperts, MapNothingAfterTheFourthStep) {
-  const std::filesystem::path trace = RecordedTrace("moe");
-  if (!std::filesystem::exists(trace)) GTEST_SKIP() << "no recorded trace here: " << trace;
-  const Ended ended = RunStalloc({"replay", trace, "--json", "--allocator", "stalloc"});
-  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
-  const json maps = json::parse(ended.output).at(0).at("map_calls_by_step");
-  ASSERT_EQ(maps.size(), 8u);
-  for (std::size_t step = 4; step < maps.size(); ++step) EXPECT_EQ(maps[step], 0) << "step " << step + 1;
-}
 
 }  // namespace
 }  // namespace stalloc::tools

@@ -99,6 +99,58 @@ TEST_F(DeviceMemoryTest, WhileTheProgramIsYoungAPartOfAPageIsNotShutIn) {
   EXPECT_EQ(last, room + kMiB) << "at the front, on a page";
 }
 
+// A large block's room, and later one that it fits into better, in a program that has run for a while or has not:
+//   [15][  30 pages  ][1][ 22 ][1]
+struct DeviceMemoryLargeBlocksTest : DeviceMemoryTest {
+  void SetUp() override {
+    DeviceMemoryTest::SetUp();
+    memory_ = Make();
+    before_ = New(15);
+    room_ = New(30);
+    (void)New(1);
+    better_ = New(22);
+    (void)New(1);
+  }
+  CUdeviceptr New(std::size_t pages) { return memory_->Allocate(pages * 2 * kMiB, On(0), 0).address; }
+  void Free(CUdeviceptr block) { ASSERT_EQ(memory_->Free(block, On(0)), CUDA_SUCCESS); }
+  void BeNoLongerYoung() {
+    for (std::uint64_t handed_out = 0; handed_out < 13 * memory_->Counters().peak_live_bytes; handed_out += kMiB)
+      Free(memory_->Allocate(kMiB, On(0), 0).address);
+  }
+
+  std::unique_ptr<DeviceMemory> memory_;
+  CUdeviceptr before_ = 0;
+  CUdeviceptr room_ = 0;
+  CUdeviceptr better_ = 0;
+};
+
+TEST_F(DeviceMemoryLargeBlocksTest, OneLiesWhereTheLastOfItsSizeLay) {
+  Free(room_);
+  const CUdeviceptr large = New(20);
+  EXPECT_EQ(large, room_);
+  Free(large);
+  BeNoLongerYoung();
+  Free(better_);
+  EXPECT_EQ(New(20), large) << "elsewhere it would be in the way of views of what it left before";
+  EXPECT_EQ(New(20), better_) << "there is one now";
+}
+
+TEST_F(DeviceMemoryLargeBlocksTest, BestFitDecidesWhileTheProgramIsYoung) {
+  Free(room_);
+  Free(New(20));
+  Free(better_);
+  EXPECT_EQ(New(20), better_);
+}
+
+TEST_F(DeviceMemoryLargeBlocksTest, OneDoesNotSplitItsRoomToLieWhereTheLastLay) {
+  Free(room_);
+  Free(New(20));
+  BeNoLongerYoung();
+  Free(before_);
+  Free(better_);
+  EXPECT_EQ(New(20), better_) << "not in the middle of 45 pages";
+}
+
 TEST_F(DeviceMemoryTest, AnotherStreamWaitsOnlyWhenTheAlternativeIsMoreMemory) {
   auto memory = Make();
   const auto a = memory->Allocate(8 * kMiB, On(1), 0);

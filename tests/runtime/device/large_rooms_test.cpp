@@ -1,7 +1,9 @@
-// LargeRooms: a large block keeps to the end of its room that keeps still.
+// LargeRooms: a large block keeps to the end of its room that keeps still, and where it lay is known.
 #include "runtime/device/large_rooms.h"
 
 #include <gtest/gtest.h>
+
+#include <optional>
 
 namespace stalloc::runtime {
 namespace {
@@ -62,9 +64,25 @@ TEST_F(LargeRoomsTest, OnAPageBoundaryAndNeverBeforeTheFront) {
   EXPECT_EQ(rooms_.Place(tight, {tight.begin, tight.begin + all}).begin, tight.begin);
 }
 
+TEST_F(LargeRoomsTest, TheLastOfItsSizeLayWhereItWasLaid) {
+  const auto last = [&](Granule pages) {
+    const auto run = rooms_.Last(pages * kPage);
+    return run ? std::optional(run->begin / kPage) : std::nullopt;
+  };
+  EXPECT_EQ(last(40), std::nullopt);
+  Place(10, 100, 40);
+  EXPECT_EQ(last(40), 10u);
+  EXPECT_EQ(last(50), std::nullopt);
+  Place(13, 100, 40);
+  EXPECT_EQ(last(40), 60u) << "not where it was proposed";
+  Place(20, 90, 40);
+  EXPECT_EQ(last(40), 20u);
+}
+
 TEST_F(LargeRoomsTest, SizesThatAreNoLongerAskedForGiveWay) {
   Place(10, 100, 40);
   for (Granule pages = 50; pages < 50 + LargeRooms::kPart; ++pages) Place(10, 1000, pages);
+  EXPECT_EQ(rooms_.Last(40 * kPage), std::nullopt);
   EXPECT_EQ(Place(13, 100, 40), 13u) << "known no longer";
   EXPECT_EQ(Place(14, 100, 40), 60u);
 }

@@ -130,6 +130,26 @@ TEST_F(MemorySearchAcrossStreams, TheLowestThatIsPutOffOnlyWhereThereIsNoOther) 
   EXPECT_EQ(Lowest(201, other_), (runtime::Run{100, 400}));
 }
 
+//  100        400    1000   1050
+//   |..........|      |......|        at an end, or all of it; not in the middle, nor beyond
+TEST_F(MemorySearchAcrossStreams, AtAnEndOfItsRoom) {
+  const auto at_end = [&](Granule begin, Granule end, StreamIndex stream) {
+    return search_.UsableAtEndOfRoom({begin, end}, stream);
+  };
+  EXPECT_TRUE(at_end(100, 250, one_));
+  EXPECT_TRUE(at_end(250, 400, one_));
+  EXPECT_TRUE(at_end(100, 400, one_));
+  EXPECT_FALSE(at_end(101, 399, one_)) << "it would split the room";
+  EXPECT_FALSE(at_end(99, 250, one_));
+  EXPECT_FALSE(at_end(250, 401, one_));
+  EXPECT_FALSE(at_end(100, 250, other_)) << "another stream's";
+  EXPECT_TRUE(at_end(1000, 1050, other_));
+  space_.Release({0, 100}, {kNoStream, 0});
+  EXPECT_TRUE(at_end(0, 50, one_)) << "nothing is before it";
+  EXPECT_FALSE(at_end(100, 250, one_)) << "its room begins at 0 now";
+  EXPECT_FALSE(at_end(space_.size() - 10, space_.size() + 10, one_));
+}
+
 TEST_F(MemorySearchAcrossStreams, TheLowestBehindWhereToBegin) {
   EXPECT_EQ(search_.LowestRoom(20, other_, 1010, put_off_), (runtime::Run{1010, 1050}));
 }

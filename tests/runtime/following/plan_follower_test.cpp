@@ -55,6 +55,54 @@ TEST_F(PlanFollowerTest, ProposesThePlacesOfThePlanInForce) {
   EXPECT_GE(follower_.iterations().completed(), 3U);
 }
 
+// Training steps have a plan; of three steps and an evaluation the next one is. Until its iteration begins, the
+// evaluation has its slots, and the steps those of the plan in force.
+TEST_F(PlanFollowerTest, WhatThePlanInForceDoesNotKnowHasASlotOfTheNext) {
+  const std::vector<std::uint64_t> step = {512, 4096, 1024};
+  const std::vector<std::uint64_t> evaluation = {8192, 2048, 16384, 3072};
+  std::vector<std::uint64_t> all;
+  for (int i = 0; i < 3; ++i) all.insert(all.end(), step.begin(), step.end());
+  all.insert(all.end(), evaluation.begin(), evaluation.end());
+
+  for (const bool scales : {false, true}) {
+    PlanFollower follower(space_, views_, counters_, cost_);
+    counters_ = {};
+    const auto ask = [&](std::uint64_t size_bytes) {
+      const PlanFollower::Proposal proposal = follower.Ask({size_bytes, GranulesOf(size_bytes), 0});
+      ++counters_.online_requests;
+      EXPECT_EQ(proposal.is_slot, proposal.place != nullptr);
+      return proposal.place != nullptr ? std::optional(proposal.place->begin) : std::nullopt;
+    };
+    ask(512);
+    follower.Install(PlanFrom(step), PlanFollower::When::kNow);
+    auto next = PlanFrom(all, 1000);
+    if (scales) next->scaled.resize(all.size());
+    follower.Install(next, PlanFollower::When::kNextIteration);
+    for (std::size_t i = 1; i < 9; ++i) EXPECT_EQ(ask(step[i % 3]), (std::vector<Granule>{0, 1, 9}[i % 3])) << i;
+    const std::uint64_t known = follower.counters().matched_requests;
+    for (std::size_t i = 9; i + 1 < all.size(); ++i) {
+      const auto slot = scales ? std::nullopt : std::optional(next->slots[i].begin);
+      EXPECT_EQ(ask(all[i]), slot) << "its room is not known before it is in force, if it scales";
+    }
+    EXPECT_EQ(follower.counters().matched_requests, known + (scales ? 0 : evaluation.size() - 1));
+    EXPECT_TRUE(follower.awaiting_iteration());
+    ask(all.back());
+    EXPECT_FALSE(follower.awaiting_iteration()) << "its iteration is at an end, and the next begins";
+    if (!scales) {
+      EXPECT_EQ(ask(512), 1000U);
+    }
+  }
+}
+
+// Where there was no plan, blocks lie anywhere: in its slots they would be in each other's way.
+TEST_F(PlanFollowerTest, WithoutAPlanInForceTheNextHasNoSlotsYet) {
+  EXPECT_EQ(Ask(512), std::nullopt);
+  follower_.Install(PlanFrom({512, 4096, 1024}), PlanFollower::When::kNextIteration);
+  EXPECT_EQ(Ask(4096), std::nullopt);
+  EXPECT_EQ(Ask(1024), 9U) << "with the last request the iteration is over and the plan in force";
+  EXPECT_EQ(Ask(512), 0U);
+}
+
 TEST_F(PlanFollowerTest, CallSitesAreWantedOfWhatIsNotExpected) {
   EXPECT_FALSE(follower_.WantsCallSite(4096)) << "without a plan of large requests alone";
   EXPECT_TRUE(follower_.WantsCallSite(PlanFollower::kLargeBytes));

@@ -279,6 +279,7 @@ class DeviceMemory {
   double Growth() const noexcept;
   bool Young() const noexcept;
   Run PlaceIn(Run room, Granule granules) const noexcept;
+  std::optional<Run> FindLast(const Asked& asked) const;
   std::optional<Run> FindExisting(const Asked& asked);
   bool TakeExisting(const Asked& asked, Claim* claim);
   bool TakeBest(const Asked& asked, bool frugal, Claim* claim);

@@ -1,10 +1,15 @@
-// LargeRooms: at which end of its room a large block lies.
+// LargeRooms: where a large block lies, so that it lies there again.
+//
+// What is stitched beside large blocks is stitched of the pages that they leave, and kept; it is of use again where
+// they lie as they did then. Best fit lays a block elsewhere as soon as any room has changed: an evaluation makes
+// memory grow, and is laid out anew, in other views, the next time. So once a program is past its first iterations
+// (DeviceMemory::FindLast) a large block lies where the last of its size lay, if that is free and at an end of its
+// room: in the middle it would split it.
 //
 // Best fit lays a block at the front of its room, but for a program's first iterations (DeviceMemory::PlaceIn). Where a
 // program's sizes vary from iteration to iteration, the front moves with what was allocated before, while the end,
-// below what stays, does not: a large block at the front then moves too, and with it the pages that are left over.
-// Views that were stitched of those (see MemorySearch) are no longer free as a whole when they are wanted again, and
-// their pages have to be exchanged in every iteration. So a large block whose room ends where it ended before, but
+// below what stays, does not: a large block at the front then moves too, and with it the pages that are left over,
+// which have to be exchanged in the views every time. So a large block whose room ends where it ended before, but
 // begins elsewhere, goes to its end.
 //
 // Only for blocks so large that few of them are live at a time: many, at ends of their own, splinter what best fit
@@ -13,6 +18,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #include "runtime/base/granule.h"
 
@@ -26,10 +32,14 @@ class LargeRooms {
   // Where a block goes that would lie at `proposed` in `room`, and what it says about the next of its size.
   Run Place(Run room, Run proposed) noexcept;
 
+  // Where Place laid the last block of this size; nullopt: there was none, or so many others since.
+  std::optional<Run> Last(Granule granules) const noexcept;
+
  private:
   struct Seen {
     Granule granules;  // the block's; 0: none seen
     Run room;
+    Granule begin;  // of the block
     bool at_end;
   };
 

@@ -109,6 +109,8 @@ class MemorySearch {
 
   // True if every granule of `run` is free, exists, and is usable.
   bool RunUsable(Run run, StreamIndex stream, Waits waits) const;
+  // True if also the granule before it is not, or that behind it.
+  bool UsableAtEndOfRoom(Run run, StreamIndex stream) const;
 
  private:
   // Calls visit(StreamIndex, position) for the fragments of no stream, of the request's own, and of each other as far

@@ -1,8 +1,9 @@
 // PlanFollower: which request of which plan is this one, and where is it to lie?
 //
 // Follows a device's requests along its plans: the one in force; the next, which takes over where its first iteration
-// begins; those of other kinds of iteration, which take over again by themselves (plan_follower_kinds.cpp); and, when a
-// process starts, those that earlier runs have kept, one of which is its own (plan_follower_candidates.cpp).
+// begins, and until then has slots for what the one in force says nothing of; those of other kinds of iteration, which
+// take over again by themselves (plan_follower_kinds.cpp); and, when a process starts, those that earlier runs have
+// kept, one of which is its own (plan_follower_candidates.cpp).
 //
 // The seam: DeviceMemory asks with a request and is answered with a proposal, which is advice and may be refused; it
 // tells what became of a request where that matters. The follower takes no memory, calls no driver and holds no lock of
@@ -156,6 +157,7 @@ class PlanFollower {
   Proposal AskPlanInForce(const Request& request);
   Proposal AskNextPlan(const Request& request);
   Proposal FromSlot(std::int32_t index, const Request& request);
+  static void ProposeSlot(PlanInForce& plan, std::int32_t index, Proposal* proposal) noexcept;
   Proposal FromPersistent(BlockPlace* place, const Request& request) noexcept;
   void ProposeKeptPlace(const Request& request, Proposal* proposal);
   Proposal FromCandidates(const Request& request);
