@@ -22,12 +22,14 @@ PlanFollower::Proposal PlanFollower::Ask(const Request& request) {
   }
   const std::uint64_t known = counters_.matched_requests;
   Proposal proposal = AskPlanInForce(request);
+  if (index < 0) next_trust_.Unknown(request.granules > kPageGranules);
+  const bool trusted = index >= 0 && next_trust_.Known();
   if (proposal.place != nullptr || index < 0) return proposal;
   if (!next_plan_->HasSlot(index)) {
     // What is to stay until then must not lie in the slots of the next plan.
     proposal.may_wait = true;
     proposal.rooms = next_plan_->RoomsOf(index);
-  } else if (plan_ && proposal.rooms.empty() && next_plan_->scaled.empty()) {
+  } else if (trusted && plan_ && proposal.rooms.empty() && next_plan_->scaled.empty()) {
     // A part of the next plan's iteration that the one in force says nothing of: an evaluation after so many training
     // steps. Served elsewhere it would need views of its own, for those that it had before are the next plan's now.
     if (counters_.matched_requests == known) ++counters_.matched_requests;

@@ -18,6 +18,7 @@ void PlanFollower::Install(std::shared_ptr<PlanInForce> plan, When when) {
   }
   if (plan && when == When::kNextIteration) {
     next_plan_ = std::move(plan);
+    next_trust_.Begin();
   } else {
     PutInForce(std::move(plan));
   }

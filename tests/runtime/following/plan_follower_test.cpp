@@ -94,6 +94,23 @@ TEST_F(PlanFollowerTest, WhatThePlanInForceDoesNotKnowHasASlotOfTheNext) {
   }
 }
 
+// Images of many sizes: most requests of an iteration are small and the same, those that differ are most of the memory.
+TEST_F(PlanFollowerTest, ANextPlanThatSpeaksOfSomethingElseHasNoSlots) {
+  const std::vector<std::uint64_t> step = {512, 4096, 1024};
+  std::vector<std::uint64_t> next = step;
+  for (std::uint64_t i = 0; i < 20; ++i) next.push_back(8192 + 512 * i);
+  Ask(512);
+  follower_.Install(PlanFrom(step), PlanFollower::When::kNow);
+  follower_.Install(PlanFrom(next, 1000), PlanFollower::When::kNextIteration);
+  Ask(4096);
+  Ask(1024);
+  EXPECT_EQ(Ask(next[3]), 1011U);
+  for (std::uint64_t i = 0; i < 5; ++i) Ask((100 + i) * kPageBytes);
+  EXPECT_EQ(Ask(next[4]), std::nullopt) << "five large ones that it does not know";
+  for (std::size_t i = 5; i < 11; ++i) Ask(next[i]);
+  EXPECT_NE(Ask(next[11]), std::nullopt) << "eight in a row that it knows";
+}
+
 // Where there was no plan, blocks lie anywhere: in its slots they would be in each other's way.
 TEST_F(PlanFollowerTest, WithoutAPlanInForceTheNextHasNoSlotsYet) {
   EXPECT_EQ(Ask(512), std::nullopt);

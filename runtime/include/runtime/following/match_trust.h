@@ -1,4 +1,4 @@
-// MatchTrust: does the plan in force speak of what the program does right now?
+// MatchTrust: does a plan, the one in force or the next, speak of what the program does right now?
 //
 // A program that does something else for a while (an evaluation between training steps) still makes requests that the
 // plan knows: the same weights are cast, the same small constants made. Served from the plan, such blocks lie here and
@@ -18,7 +18,7 @@ namespace stalloc::runtime {
 
 class MatchTrust {
  public:
-  // A plan comes into force, or its iteration begins.
+  // A plan is the next, comes into force, or its iteration begins.
   void Begin() noexcept { trust_ = kFull; }
 
   void Unknown(bool large) noexcept {

@@ -201,6 +201,7 @@ class PlanFollower {
   std::uint32_t takeovers_ = 0;             // plans that came into force
   MatchTrust trust_;                        // in the plan in force
   std::shared_ptr<PlanInForce> next_plan_;  // matched along, until its first iteration begins
+  MatchTrust next_trust_;                   // in that one
   Plans retired_;                           // not yet freed
   std::uint64_t retirements_ = 0;
   struct OtherKind {
