@@ -270,7 +270,8 @@ Run DeviceMemory::PlaceIn(Run room, Granule granules) const noexcept {
   return front.begin != room.begin && Young() ? MemorySearch::EndOf(room, granules) : front;
 }
 
-// Where the last large block of this size lay. Not in a program's first iterations: what it makes to stay moves room.
+// Where best fit last laid a large block of this size. Not in a program's first iterations: what it makes to stay moves
+// its rooms.
 std::optional<Run> DeviceMemory::FindLast(const Asked& asked) const {
   if (Young()) return std::nullopt;
   const std::optional<Run> last = large_rooms_.Last(asked.granules);

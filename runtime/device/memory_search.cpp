@@ -102,9 +102,10 @@ bool MemorySearch::RunUsable(Run run, StreamIndex stream, Waits waits) const {
 }
 
 bool MemorySearch::UsableAtEndOfRoom(Run run, StreamIndex stream) const {
-  if (run.end > space_.size() || !RunUsable(run, stream, Waits::kNo)) return false;
-  return run.begin == 0 || run.end == space_.size() || !RunUsable({run.begin - 1, run.begin}, stream, Waits::kNo) ||
-         !RunUsable({run.end, run.end + 1}, stream, Waits::kNo);
+  const auto usable = [&](Run part) { return RunUsable(part, stream, Waits::kNo); };
+  if (!usable({run.begin, run.begin + 1}) || !usable(run)) return false;  // a granule is one look-up, a run may be many
+  return run.begin == 0 || run.end == space_.size() || !usable({run.begin - 1, run.begin}) ||
+         !usable({run.end, run.end + 1});
 }
 
 Run MemorySearch::FrontOf(Run room, Granule granules) {

@@ -29,10 +29,10 @@ PlanFollower::Proposal PlanFollower::Ask(const Request& request) {
     // What is to stay until then must not lie in the slots of the next plan.
     proposal.may_wait = true;
     proposal.rooms = next_plan_->RoomsOf(index);
-  } else if (trusted && plan_ && proposal.rooms.empty() && next_plan_->scaled.empty()) {
-    // A part of the next plan's iteration that the one in force says nothing of: an evaluation after so many training
+  } else if (trusted && plan_ && counters_.matched_requests == known && next_plan_->scaled.empty()) {
+    // A part of the next plan's iteration that the one in force does not know: an evaluation after so many training
     // steps. Served elsewhere it would need views of its own, for those that it had before are the next plan's now.
-    if (counters_.matched_requests == known) ++counters_.matched_requests;
+    ++counters_.matched_requests;
     ProposeSlot(*next_plan_, index, &proposal);
   }
   return proposal;

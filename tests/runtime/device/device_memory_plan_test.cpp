@@ -293,6 +293,48 @@ TEST_F(DeviceMemoryTest, APlanThatNobodyFollowsIsFreed) {
   EXPECT_TRUE(third.expired());
 }
 
+// An evaluation that the plan in force does not know, while that of steps and evaluation awaits its iteration: it is
+// served from that plan's slots, one of which is a view, as far as they are free.
+TEST_F(DeviceMemoryTest, WhatThePlanInForceDoesNotKnowIsServedFromTheNextPlansSlots) {
+  auto memory = Make();
+  const std::vector<CUdeviceptr> pages = Pages(memory.get(), 40);
+  const auto page_of = [&](int i) { return static_cast<PageNumber>((pages[i] - pages[0]) / kPageBytes); };
+  const auto run_at = [&](int i) {
+    BlockPlace place;
+    place.kind = BlockPlace::Kind::kRun;
+    place.begin = page_of(i) * kPageGranules;
+    return place;
+  };
+  const std::vector<std::uint64_t> step = {4 * kMiB, 3 * kMiB};
+  auto in_force = PlanOf(step, 41);
+  in_force->slots[0] = run_at(0);
+  in_force->slots[1] = run_at(2);
+  auto next = PlanOf({4 * kMiB, 3 * kMiB, 6 * kMiB, 8 * kMiB, 512}, 41);
+  next->slots[2].kind = BlockPlace::Kind::kPages;
+  next->slots[2].pages = {page_of(11), page_of(13), page_of(15)};
+  next->slots[3] = run_at(20);
+  for (const int i : {0, 1, 2, 3, 11, 13, 15, 20, 21, 22})  // of the 8 MiB at 20 a page is still in use
+    ASSERT_EQ(memory->Free(pages[i], On(0)), CUDA_SUCCESS);
+  ASSERT_TRUE(memory->Install(in_force, PlanFollower::When::kNow));
+  ASSERT_TRUE(memory->Install(next, PlanFollower::When::kNextIteration));
+  for (const std::uint64_t bytes : step) {
+    const auto made = memory->Allocate(bytes, On(0), 0);
+    EXPECT_TRUE(made.planned);
+    ASSERT_EQ(memory->Free(made.address, On(0)), CUDA_SUCCESS);
+  }
+  const MemoryCounters before = memory->Counters();
+  const auto in_view = memory->Allocate(6 * kMiB, On(0), 0);
+  EXPECT_TRUE(in_view.planned);
+  EXPECT_EQ(memory->Counters().map_calls, before.map_calls) << "its view was mapped when the plan came";
+  device_.Touch(Stream(0), in_view.address, 6 * kMiB, in_view.number);
+  const auto elsewhere = memory->Allocate(8 * kMiB, On(0), 0);
+  EXPECT_FALSE(elsewhere.planned);
+  EXPECT_EQ(memory->Counters().slot_busy, before.slot_busy + 1);
+  EXPECT_TRUE(memory->awaiting_iteration());
+  ExpectDisjoint(device_,
+                 {{in_view.address, 6 * kMiB, in_view.number}, {elsewhere.address, 8 * kMiB, elsewhere.number}});
+}
+
 // While a request looks, without the lock, how far another stream has come, its plan goes and is freed.
 TEST_F(DeviceMemoryTest, WhatAPlanProposedIsNotTakenOnceThePlanIsFreed) {
   static std::function<void()> meanwhile;

@@ -142,6 +142,31 @@ TEST_F(DeviceMemoryLargeBlocksTest, BestFitDecidesWhileTheProgramIsYoung) {
   EXPECT_EQ(New(20), better_);
 }
 
+// Below it the plan in force has its slots.
+TEST_F(DeviceMemoryLargeBlocksTest, BestFitDecidesBelowWhatThePlanLeaves) {
+  Free(room_);
+  const CUdeviceptr large = New(20);
+  Free(large);
+  BeNoLongerYoung();
+  auto plan = PlanOf({512, 1024}, 1);
+  plan->online_from = static_cast<Granule>((better_ - before_) / kGranuleBytes);
+  ASSERT_TRUE(memory_->Install(plan, PlanFollower::When::kNow));
+  Free(better_);
+  EXPECT_EQ(New(20), better_);
+}
+
+// The last of its size was one of few, and is one of many now.
+TEST_F(DeviceMemoryLargeBlocksTest, BestFitDecidesForBlocksThatAreNotLarge) {
+  Free(room_);
+  Free(New(20));
+  ASSERT_EQ(New(30), room_);
+  (void)New(20 * LargeRooms::kPart);
+  Free(room_);
+  BeNoLongerYoung();
+  Free(better_);
+  EXPECT_EQ(New(20), better_);
+}
+
 TEST_F(DeviceMemoryLargeBlocksTest, OneDoesNotSplitItsRoomToLieWhereTheLastLay) {
   Free(room_);
   Free(New(20));

@@ -109,6 +109,35 @@ TEST_F(PlanFollowerTest, ANextPlanThatSpeaksOfSomethingElseHasNoSlots) {
   EXPECT_EQ(Ask(next[4]), std::nullopt) << "five large ones that it does not know";
   for (std::size_t i = 5; i < 11; ++i) Ask(next[i]);
   EXPECT_NE(Ask(next[11]), std::nullopt) << "eight in a row that it knows";
+  for (std::uint64_t i = 0; i < 9; ++i) Ask((100 + i) * kPageBytes);
+  EXPECT_EQ(Ask(next[12]), std::nullopt);
+  follower_.Install(PlanFrom(next, 2000), PlanFollower::When::kNextIteration);
+  const std::uint64_t number = counters_.planned_requests + counters_.online_requests + 1;
+  EXPECT_NE(Ask(next[(number - 1) % next.size()]), std::nullopt) << "another plan, of which nothing is known yet";
+}
+
+// What the plan in force knows but has no slot for (it lives on) has rooms there, or lies anywhere.
+TEST_F(PlanFollowerTest, WhatThePlanInForceKnowsHasNoSlotOfTheNext) {
+  for (const bool rooms : {false, true}) {
+    counters_ = {};
+    PlanFollower follower(space_, views_, counters_, cost_);
+    const auto ask = [&](std::uint64_t size_bytes) {
+      const PlanFollower::Proposal proposal = follower.Ask({size_bytes, GranulesOf(size_bytes), 0});
+      ++counters_.online_requests;
+      return proposal;
+    };
+    auto plan = PlanFrom({512, 4096, 1024});
+    plan->slots[1] = {};
+    if (rooms) plan->rooms = {{}, {{20, 30}}, {}};
+    ask(512);
+    follower.Install(plan, PlanFollower::When::kNow);
+    follower.Install(PlanFrom({512, 4096, 1024, 8192}, 1000), PlanFollower::When::kNextIteration);
+    const std::uint64_t known = follower.counters().matched_requests;
+    const PlanFollower::Proposal proposal = ask(4096);
+    EXPECT_EQ(proposal.place, nullptr);
+    EXPECT_EQ(proposal.rooms.size(), rooms ? 1U : 0U);
+    EXPECT_EQ(follower.counters().matched_requests, known + 1);
+  }
 }
 
 // Where there was no plan, blocks lie anywhere: in its slots they would be in each other's way.

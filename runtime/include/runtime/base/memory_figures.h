@@ -10,7 +10,7 @@ namespace stalloc::runtime {
 
 // What became of requests by the plans of one device, and of the plans.
 struct PlanCounters {
-  std::uint64_t matched_requests = 0;  // known to the plan in force or the next, whether or not they have a slot
+  std::uint64_t matched_requests = 0;  // known to the plan in force, with a slot or without, or given one of the next
   std::uint64_t slot_outgrown = 0;     // planned requests that were larger than their slot, served online
   std::uint64_t slot_busy = 0;         // planned requests whose slot was taken, served online
   std::uint64_t plans_installed = 0;

@@ -3,8 +3,8 @@
 // What is stitched beside large blocks is stitched of the pages that they leave, and kept; it is of use again where
 // they lie as they did then. Best fit lays a block elsewhere as soon as any room has changed: an evaluation makes
 // memory grow, and is laid out anew, in other views, the next time. So once a program is past its first iterations
-// (DeviceMemory::FindLast) a large block lies where the last of its size lay, if that is free and at an end of its
-// room: in the middle it would split it.
+// (DeviceMemory::FindLast) a large block lies where best fit last laid one of its size, if that is free and at an end
+// of its room: in the middle it would split it.
 //
 // Best fit lays a block at the front of its room, but for a program's first iterations (DeviceMemory::PlaceIn). Where a
 // program's sizes vary from iteration to iteration, the front moves with what was allocated before, while the end,

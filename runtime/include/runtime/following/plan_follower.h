@@ -1,7 +1,7 @@
 // PlanFollower: which request of which plan is this one, and where is it to lie?
 //
 // Follows a device's requests along its plans: the one in force; the next, which takes over where its first iteration
-// begins, and until then has slots for what the one in force says nothing of; those of other kinds of iteration, which
+// begins, and until then has slots for what the one in force does not know; those of other kinds of iteration, which
 // take over again by themselves (plan_follower_kinds.cpp); and, when a process starts, those that earlier runs have
 // kept, one of which is its own (plan_follower_candidates.cpp).
 //
