@@ -22,9 +22,12 @@ PlanFollower::Proposal PlanFollower::Ask(const Request& request) {
   }
   const std::uint64_t known = counters_.matched_requests;
   Proposal proposal = AskPlanInForce(request);
-  if (index < 0) next_trust_.Unknown(request.granules > kPageGranules);
-  const bool trusted = index >= 0 && next_trust_.Known();
-  if (proposal.place != nullptr || index < 0) return proposal;
+  if (index < 0) {
+    next_trust_.Unknown(request.granules > kPageGranules);
+    return proposal;
+  }
+  const bool trusted = next_trust_.Known();
+  if (proposal.place != nullptr) return proposal;
   if (!next_plan_->HasSlot(index)) {
     // What is to stay until then must not lie in the slots of the next plan.
     proposal.may_wait = true;
@@ -33,16 +36,14 @@ PlanFollower::Proposal PlanFollower::Ask(const Request& request) {
     // A part of the next plan's iteration that the one in force does not know: an evaluation after so many training
     // steps. Served elsewhere it would need views of its own, for those that it had before are the next plan's now.
     ++counters_.matched_requests;
-    ProposeSlot(*next_plan_, index, &proposal);
+    ProposeSlot(*next_plan_, index, next_plan_->OrderOf(index), &proposal);
   }
   return proposal;
 }
 
 // The slot of one of the plan's requests, which it has.
-void PlanFollower::ProposeSlot(PlanInForce& plan, std::int32_t index, Proposal* proposal) noexcept {
-  const auto at = static_cast<std::size_t>(index);
-  const SlotOrder order = plan.order.empty() ? SlotOrder{} : plan.order[at];
-  proposal->place = &plan.slots[at];
+void PlanFollower::ProposeSlot(PlanInForce& plan, std::int32_t index, SlotOrder order, Proposal* proposal) noexcept {
+  proposal->place = &plan.slots[static_cast<std::size_t>(index)];
   proposal->may_wait = order.waits;
   proposal->waited_for = order.waited_for;
   proposal->is_slot = true;
@@ -91,8 +92,8 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
   // While it makes what it will keep, a program makes much that no iteration has.
   const bool trusted = trust_.Known() || plan.settling();
   if (proposal.call_site == 0) proposal.call_site = plan.matcher.CallSiteOf(index);
-  const auto at = static_cast<std::size_t>(index);
-  if (!plan.order.empty()) proposal.waited_for = plan.order[at].waited_for;
+  const SlotOrder order = plan.OrderOf(index);
+  proposal.waited_for = order.waited_for;
   if (!trusted) {
     ProposeKeptPlace(request, &proposal);
     return proposal;
@@ -105,9 +106,9 @@ PlanFollower::Proposal PlanFollower::FromSlot(std::int32_t index, const Request&
   if (!plan.scaled.empty()) {
     proposal.scaled = index;
     proposal.takeover = takeovers_;
-    if (!HasRoom(at, request)) return proposal;
+    if (!HasRoom(static_cast<std::size_t>(index), request)) return proposal;
   }
-  ProposeSlot(plan, index, &proposal);
+  ProposeSlot(plan, index, order, &proposal);
   // What was done before left memory in an order of its own, which the plan does not know. A wait sets that right once;
   // a request served elsewhere would lie where others are to, and they where others are.
   proposal.may_wait = proposal.may_wait || taking_over;

@@ -101,7 +101,11 @@ TEST_F(ReplayVerb, OtherFilesAreRefused) {
 }
 
 // Traces recorded from real training, where this machine has them.
-class RecordedTraining : public ::testing::TestWithParam<const char*> {};
+struct Recorded {
+  const char* name;
+  std::size_t steps;
+};
+class RecordedTraining : public ::testing::TestWithParam<Recorded> {};
 
 std::filesystem::path RecordedTrace(const std::string& name) {
   const char* named = std::getenv("STALLOC_SHARED_DATA");
@@ -110,31 +114,35 @@ std::filesystem::path RecordedTrace(const std::string& name) {
 }
 
 TEST_P(RecordedTraining, HoldsAtMostHalfAPerCentMoreThanItNeedsAndMapsNothingAfterTheFourthStep) {
-  const std::filesystem::path trace = RecordedTrace(GetParam());
+  const std::string name = GetParam().name;
+  const std::filesystem::path trace = RecordedTrace(name);
   if (!std::filesystem::exists(trace)) GTEST_SKIP() << "no recorded trace here: " << trace;
   const Ended ended = RunStalloc({"replay", trace, "--json", "--runs", "2", "--allocator", "stalloc"});
   ASSERT_EQ(ended.exit_code, 0) << ended.errors;
   for (const json& result : json::parse(ended.output)) {
     EXPECT_LE(result.at("fragmentation"), 0.005) << result.dump(2);
     EXPECT_EQ(result.at("corruptions"), 0);
-    // On a machine that is busy enough the search for gpt2's plan ends without one worth taking, and a view is mapped;
-    // other searches where all is slow.
-    const std::string name = GetParam();
-#ifdef STALLOC_SANITIZED
-    if (name != "moe" && result.at("run") == 1) continue;
-#endif
-    if (name == "gpt2" && result.at("run") == 1) continue;
     const json maps = result.at("map_calls_by_step");
-    ASSERT_GT(maps.size(), 4U);
+    ASSERT_EQ(maps.size(), GetParam().steps);
+    // On a machine that is busy enough the search for gpt2's plan ends without one worth taking, and a view is mapped;
+    // where all is slow other searches do. The sizes of moe are never the same: no plan is looked for.
+#ifdef STALLOC_SANITIZED
+    const bool in_time = name == "moe";
+#else
+    const bool in_time = name != "gpt2";
+#endif
+    if (result.at("run") == 1 && !in_time) continue;
     for (std::size_t step = 4; step < maps.size(); ++step)
       EXPECT_EQ(maps[step], 0) << "step " << step + 1 << " of run " << result.at("run");
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Traces, RecordedTraining,
-                         ::testing::Values("gpt2", "llama-rc", "moe", "vpp", "resnet50", "bert-var", "eval-mix"),
+                         ::testing::Values(Recorded{"gpt2", 8}, Recorded{"llama-rc", 8}, Recorded{"moe", 8},
+                                           Recorded{"vpp", 8}, Recorded{"resnet50", 8}, Recorded{"bert-var", 8},
+                                           Recorded{"eval-mix", 12}),
                          [](const auto& parameter) {
-                           std::string name = parameter.param;
+                           std::string name = parameter.param.name;
                            std::erase(name, '-');
                            return name;
                          });

@@ -163,61 +163,62 @@ TEST_F(MemorySearchAcrossStreams, TheHighestBehindWhereToBegin) {
   EXPECT_EQ(High(60, other_, 350), (runtime::Run{2000, 2200}));
 }
 
-// A view of eight pages always lacks the first. Of the two that it may take instead, the one at 9 is free each time,
-// and the other only in the end, in the larger room.
-TEST(MemorySearchTest, ExchangesForThePageThatWasFreeMostOften) {
-  constexpr PageNumber kPages = 64;
+// A view of the first eight pages, of which the first is in use; what else exists is in use too.
+class MemorySearchExchange : public ::testing::Test {
+ protected:
+  static constexpr PageNumber kPages = 64;
+  static constexpr PageNumber kOfView = 8;
+
+  void MakeView(PageNumber existing_pages) {
+    std::vector<PageNumber> pages(kOfView);
+    std::iota(pages.begin(), pages.end(), 0);
+    view_ = views_.Add(*views_.TakeAddresses(kOfView), pages, 0);
+    space_.Claim({0, existing_pages * kPage});
+    space_.Release({kPage, kOfView * kPage}, {kNoStream, 0});
+  }
+  Found Exchange(PageNumber max_new_pages, Granule from) {
+    return search_.Exchange(kOfView * kPage, kNoStream, MemorySearch::Waits::kNo, max_new_pages, from);
+  }
+
+  FreeSpace space_{kPages * kPage};
+  ViewTable views_{kPages * kPageBytes};
+  StreamTable streams_;
+  MemorySearch search_{space_, views_, streams_};
+  ViewIndex view_ = kNoView;
+};
+
+// Of the two pages that it may take instead, the one at 9 is free each time, and the other only in the end, in the
+// larger room.
+TEST_F(MemorySearchExchange, ForThePageThatWasFreeMostOften) {
   constexpr PageNumber kOften = 9;
   constexpr runtime::Run kLarger{20 * kPage, 22 * kPage};
-  FreeSpace space(kPages * kPage);
-  ViewTable views(kPages * kPageBytes);
-  StreamTable streams;
-  MemorySearch search(space, views, streams);
-  std::vector<PageNumber> pages(8);
-  std::iota(pages.begin(), pages.end(), 0);
-  const ViewIndex view = views.Add(*views.TakeAddresses(8), pages, 0);
-  space.Claim({0, kPages * kPage});
-  space.Release({kPage, 8 * kPage}, {kNoStream, 0});
-  space.Release({kOften * kPage, (kOften + 1) * kPage}, {kNoStream, 0});
+  MakeView(kPages);
+  space_.Release({kOften * kPage, (kOften + 1) * kPage}, {kNoStream, 0});
 
   const auto exchange = [&] {
-    const Found found = search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, 0, 0);
+    const Found found = Exchange(0, 0);
     EXPECT_EQ(found.kind, Found::Kind::kExchange);
-    EXPECT_EQ(found.view, view);
+    EXPECT_EQ(found.view, view_);
     EXPECT_EQ(found.exchanged, std::vector<std::uint32_t>{0});
     return found.pages.empty() ? kPages : found.pages[0];
   };
   EXPECT_EQ(exchange(), kOften);
-  space.Release(kLarger, {kNoStream, 0});
+  space_.Release(kLarger, {kNoStream, 0});
   EXPECT_EQ(exchange(), kOften);
 
   // Where that is in use, the other has to do.
-  space.Claim({kOften * kPage, (kOften + 1) * kPage});
+  space_.Claim({kOften * kPage, (kOften + 1) * kPage});
   EXPECT_EQ(exchange(), kLarger.begin / kPage);
 }
 
-// A view of eight pages lacks the first, and no other page exists.
-TEST(MemorySearchTest, ExchangesForNoMorePagesThatDoNotExistThanItMay) {
-  constexpr PageNumber kPages = 64;
-  FreeSpace space(kPages * kPage);
-  ViewTable views(kPages * kPageBytes);
-  StreamTable streams;
-  MemorySearch search(space, views, streams);
-  std::vector<PageNumber> pages(8);
-  std::iota(pages.begin(), pages.end(), 0);
-  views.Add(*views.TakeAddresses(8), pages, 0);
-  space.Claim({0, 8 * kPage});
-  space.Release({kPage, 8 * kPage}, {kNoStream, 0});
-
-  const auto exchange = [&](PageNumber max_new_pages, Granule from) {
-    return search.Exchange(8 * kPage, kNoStream, MemorySearch::Waits::kNo, max_new_pages, from);
-  };
-  EXPECT_FALSE(exchange(0, 0));
-  const Found lowest = exchange(1, 0);
+TEST_F(MemorySearchExchange, ForNoMorePagesThatDoNotExistThanItMay) {
+  MakeView(kOfView);
+  EXPECT_FALSE(Exchange(0, 0));
+  const Found lowest = Exchange(1, 0);
   ASSERT_EQ(lowest.kind, Found::Kind::kExchange);
   EXPECT_EQ(lowest.new_pages, 1u);
   EXPECT_EQ(lowest.pages[0], 8u);
-  EXPECT_EQ(exchange(1, 30 * kPage).pages[0], 30u);
+  EXPECT_EQ(Exchange(1, 30 * kPage).pages[0], 30u);
 }
 
 }  // namespace

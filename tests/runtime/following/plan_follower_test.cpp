@@ -24,12 +24,19 @@ class PlanFollowerTest : public ::testing::Test {
     }
     return plan;
   }
-  // Where the request is to lie; nullopt: nowhere in particular. It is served there, or anywhere.
-  std::optional<Granule> Ask(std::uint64_t size_bytes, std::uint64_t call_site = 0) {
-    const PlanFollower::Proposal proposal = follower_.Ask({size_bytes, GranulesOf(size_bytes), call_site});
+  // What is proposed for the request, which is served there, or anywhere.
+  PlanFollower::Proposal Propose(PlanFollower& follower, std::uint64_t size_bytes, std::uint64_t call_site = 0) {
+    const PlanFollower::Proposal proposal = follower.Ask({size_bytes, GranulesOf(size_bytes), call_site});
     ++(proposal.place != nullptr ? counters_.planned_requests : counters_.online_requests);
+    return proposal;
+  }
+  // Where the request is to lie; nullopt: nowhere in particular.
+  static std::optional<Granule> BeginOf(const PlanFollower::Proposal& proposal) {
     if (proposal.place == nullptr) return std::nullopt;
     return proposal.place->begin;
+  }
+  std::optional<Granule> Ask(std::uint64_t size_bytes, std::uint64_t call_site = 0) {
+    return BeginOf(Propose(follower_, size_bytes, call_site));
   }
 
   FreeSpace space_{64 * kPageGranules};
@@ -68,10 +75,9 @@ TEST_F(PlanFollowerTest, WhatThePlanInForceDoesNotKnowHasASlotOfTheNext) {
     PlanFollower follower(space_, views_, counters_, cost_);
     counters_ = {};
     const auto ask = [&](std::uint64_t size_bytes) {
-      const PlanFollower::Proposal proposal = follower.Ask({size_bytes, GranulesOf(size_bytes), 0});
-      ++counters_.online_requests;
+      const PlanFollower::Proposal proposal = Propose(follower, size_bytes);
       EXPECT_EQ(proposal.is_slot, proposal.place != nullptr);
-      return proposal.place != nullptr ? std::optional(proposal.place->begin) : std::nullopt;
+      return BeginOf(proposal);
     };
     ask(512);
     follower.Install(PlanFrom(step), PlanFollower::When::kNow);
@@ -121,19 +127,14 @@ TEST_F(PlanFollowerTest, WhatThePlanInForceKnowsHasNoSlotOfTheNext) {
   for (const bool rooms : {false, true}) {
     counters_ = {};
     PlanFollower follower(space_, views_, counters_, cost_);
-    const auto ask = [&](std::uint64_t size_bytes) {
-      const PlanFollower::Proposal proposal = follower.Ask({size_bytes, GranulesOf(size_bytes), 0});
-      ++counters_.online_requests;
-      return proposal;
-    };
     auto plan = PlanFrom({512, 4096, 1024});
     plan->slots[1] = {};
     if (rooms) plan->rooms = {{}, {{20, 30}}, {}};
-    ask(512);
+    Propose(follower, 512);
     follower.Install(plan, PlanFollower::When::kNow);
     follower.Install(PlanFrom({512, 4096, 1024, 8192}, 1000), PlanFollower::When::kNextIteration);
     const std::uint64_t known = follower.counters().matched_requests;
-    const PlanFollower::Proposal proposal = ask(4096);
+    const PlanFollower::Proposal proposal = Propose(follower, 4096);
     EXPECT_EQ(proposal.place, nullptr);
     EXPECT_EQ(proposal.rooms.size(), rooms ? 1U : 0U);
     EXPECT_EQ(follower.counters().matched_requests, known + 1);

@@ -43,6 +43,8 @@ class LargeRooms {
     bool at_end;
   };
 
+  std::size_t Find(Granule granules) const noexcept;
+
   // At most kPart such blocks are live at once; beyond so many sizes the one first seen gives way.
   std::array<Seen, kPart> seen_{};
   std::size_t oldest_ = 0;

@@ -157,7 +157,7 @@ class PlanFollower {
   Proposal AskPlanInForce(const Request& request);
   Proposal AskNextPlan(const Request& request);
   Proposal FromSlot(std::int32_t index, const Request& request);
-  static void ProposeSlot(PlanInForce& plan, std::int32_t index, Proposal* proposal) noexcept;
+  static void ProposeSlot(PlanInForce& plan, std::int32_t index, SlotOrder order, Proposal* proposal) noexcept;
   Proposal FromPersistent(BlockPlace* place, const Request& request) noexcept;
   void ProposeKeptPlace(const Request& request, Proposal* proposal);
   Proposal FromCandidates(const Request& request);

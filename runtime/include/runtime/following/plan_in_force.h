@@ -122,6 +122,9 @@ struct PlanInForce {
   bool HasSlot(std::int32_t index) const {
     return slots[static_cast<std::size_t>(index)].kind != BlockPlace::Kind::kNone;
   }
+  SlotOrder OrderOf(std::int32_t index) const {
+    return order.empty() ? SlotOrder{} : order[static_cast<std::size_t>(index)];
+  }
   std::span<const Run> RoomsOf(std::int32_t index) const {
     if (rooms.empty()) return {};
     return rooms[static_cast<std::size_t>(index)];
