@@ -152,6 +152,7 @@ std::vector<std::byte> EncodePlan(const Plan& plan) {
   const auto device = builder.CreateString(plan.device);
   const auto persistent = EncodeRequests(builder, plan.persistent);
   const auto iteration = EncodeRequests(builder, plan.iteration);
+  const auto beginning = builder.CreateVector(plan.beginning);
   schema::PlanBuilder table(builder);
   table.add_program(plan.program);
   table.add_device(device);
@@ -164,6 +165,7 @@ std::vector<std::byte> EncodePlan(const Plan& plan) {
   table.add_iteration(iteration);
   table.add_rank(plan.rank);
   table.add_configuration(plan.configuration);
+  table.add_beginning(beginning);
   schema::FinishPlanBuffer(builder, table.Finish());
 
   std::vector<std::byte> contents(sizeof(Header) + ZSTD_compressBound(builder.GetSize()));
@@ -219,6 +221,7 @@ Result<Plan> DecodePlan(std::span<const std::byte> contents, const std::string& 
   plan.page_count = table->page_count();
   plan.rank = table->rank();
   plan.configuration = table->configuration();
+  if (table->beginning() != nullptr) plan.beginning.assign(table->beginning()->begin(), table->beginning()->end());
   if (plan.period < 0) return decoder.Bad("field period", "negative");
   if (auto error = decoder.Requests_(table->persistent(), "persistent", -1, &plan.persistent)) return *error;
   if (auto error = decoder.Requests_(table->iteration(), "iteration", plan.period, &plan.iteration)) return *error;

@@ -215,6 +215,8 @@ void Summarise(const planner::Plan& plan, ordered_json* summary) {
   (*summary)["device"] = plan.device;
   (*summary)["device_ordinal"] = plan.device_ordinal;
   (*summary)["made_by_rank"] = plan.rank >= 0 ? ordered_json(plan.rank) : ordered_json(nullptr);
+  (*summary)["configuration"] = Format("%016llx", static_cast<unsigned long long>(plan.configuration));
+  (*summary)["beginning"] = plan.beginning.size();
   (*summary)["content"] = Format("%016llx", static_cast<unsigned long long>(runtime::ContentKey(plan)));
   (*summary)["period"] = plan.period;
   (*summary)["requests"] = plan.iteration.size();

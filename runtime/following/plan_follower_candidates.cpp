@@ -10,12 +10,13 @@
 //
 // A plan that a run of another configuration has kept is a guess. By the plan of a larger model a program would hold
 // memory that it never needs, in places far apart; what was once mapped counts for good, and the plan that it then
-// makes of its own iterations must do with where they left things. So all guesses are left as soon as the program does
-// otherwise than the best of them says: what that run made once and kept is passed over, as by a model of fewer layers,
-// or large requests come that it did not make, as of another batch size. From there on it is as if nothing had been
-// kept. A run that differs in what does not matter (its length, a learning rate) goes on by the plan. Two kept blocks
-// that come the other way round are taken for the former: to wait for the one passed over keeps the plan of a model that
-// has one more (tests/bench/RESULTS.md).
+// makes of its own iterations must do with where they left things. A run that differs in what does not matter (its
+// length, a learning rate) begins as that run did: the plan says how, to the end of the first iteration, and by then it
+// is no guess any more. As soon as something is otherwise, a plan of sizes that scale is left, for nothing else would
+// tell that these are another batch's; and all guesses are once the program does otherwise than the best of them says:
+// what that run made once and kept is passed over, as by a model of fewer layers, or large requests come that it did not
+// make. From there on it is as if nothing had been kept. Two kept blocks that come the other way round are taken for the
+// former: to wait for the one passed over keeps the plan of a model that has one more (tests/bench/RESULTS.md).
 //
 // Once the plan in force has followed two iterations, it is the one. Until then all requests are observed, and with
 // that their call sites are taken.
@@ -75,13 +76,28 @@ void PlanFollower::AskCandidate(Candidate* candidate, const Request& request) {
     (known ? candidate->known_granules : candidate->unknown_granules) += request.granules;
 }
 
+// Of a guess: has the program's beginning been that of the run which kept the plan? If it has to the end, the plan is as
+// good as this configuration's own. Small requests do not count, of which libraries make one more or less.
+bool PlanFollower::BeginsAlike(const Candidate& candidate) noexcept {
+  return candidate.begun != 0 && !candidate.began_otherwise;
+}
+
+void PlanFollower::CompareBeginning(Candidate* candidate, const Request& request) noexcept {
+  PlanInForce& plan = *candidate->plan;
+  if (!plan.guess || candidate->began_otherwise || request.granules <= kPageGranules) return;
+  candidate->began_otherwise =
+      candidate->begun == plan.beginning.size() || plan.beginning[candidate->begun] != request.size_bytes;
+  if (!candidate->began_otherwise && ++candidate->begun == plan.beginning.size()) plan.guess = false;
+}
+
 // Does the program do otherwise than the run of another configuration that has kept this plan?
 bool PlanFollower::Departs(const Candidate& candidate) {
   const PlanInForce& plan = *candidate.plan;
   if (!plan.guess) return false;
+  // From its first weight on: another model at the same call sites.
+  if (candidate.began_otherwise && candidate.begun == 0 && !plan.beginning.empty()) return true;
   const std::uint64_t held = plan.budget_bytes / kGranuleBytes;
   if (plan.granules_reached - plan.granules_came > held / kPassedOver) return true;
-  if (plan.unfitted) return false;  // that sizes are others is what it waits to see
   return candidate.unknown_granules > held / kUnknownOfHeld + candidate.known_granules / kUnknownOfKnown;
 }
 
@@ -89,7 +105,7 @@ bool PlanFollower::Departs(const Candidate& candidate) {
 std::optional<std::size_t> PlanFollower::BestCandidate() const {
   std::optional<std::size_t> best;
   const auto consider = [&](std::size_t i) {
-    if (candidates_[i].left || (no_guesses_ && candidates_[i].plan->guess)) return;
+    if (candidates_[i].left) return;
     if (!best || Surprises(candidates_[i]) < Surprises(candidates_[*best])) best = i;
   };
   consider(chosen_);
@@ -102,11 +118,16 @@ PlanFollower::Proposal PlanFollower::FromCandidates(const Request& request) {
   for (Candidate& candidate : candidates_) {
     // Who has not been asked about one request does not know where in its plan the program is.
     candidate.left |= before && Surprises(candidate) > Surprises(candidates_[*before]) + kHopeless;
-    if (before && !candidate.left) AskCandidate(&candidate, request);
+    if (candidate.left) continue;
+    AskCandidate(&candidate, request);
+    CompareBeginning(&candidate, request);
+    // Where sizes scale, a plan knows those of another batch size, too.
+    candidate.left = candidate.plan->guess && candidate.began_otherwise && candidate.plan->Scales();
   }
   std::optional<std::size_t> best = BestCandidate();
   if (best && Departs(candidates_[*best])) {
-    no_guesses_ = true;
+    // But for those whose runs did the same up to here.
+    for (Candidate& candidate : candidates_) candidate.left |= candidate.plan->guess && !BeginsAlike(candidate);
     best = BestCandidate();
   }
   if (best != chosen_ && plan_) {
@@ -135,7 +156,6 @@ void PlanFollower::EndChoice() noexcept {
   for (Candidate& candidate : candidates_)
     if (candidate.plan != plan_) Discard(std::move(candidate.plan));
   candidates_.clear();
-  no_guesses_ = false;
 }
 
 }  // namespace stalloc::runtime

@@ -84,8 +84,7 @@ PlanFollower::InForce PlanFollower::in_force() const {
     most = std::max(most, iteration.spent.requests);
   };
   iterations_.VisitLast(count, 2);
-  return {counters_.plan_returns, plan_->slots.size(), plan_->period,
-          plan_->Scales(),        plan_->unfitted,     iterations < 2 ? 0 : most};
+  return {counters_.plan_returns, plan_->slots.size(), plan_->period, plan_->Scales(), iterations < 2 ? 0 : most};
 }
 
 }  // namespace stalloc::runtime

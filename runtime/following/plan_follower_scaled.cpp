@@ -35,9 +35,9 @@ std::optional<PlanFollower::Scaled> PlanFollower::ScaledPlan() const {
 std::optional<PlanFollower::Scaled> PlanFollower::TakeOutgrown() {
   if (!plan_ || plan_->outgrown_in == 0 || next_plan_) return std::nullopt;
   const std::uint64_t seen = plan_->matcher.IterationsSeen();
-  // Of an iteration that goes on not everything is known; but where nothing fits, each one outgrows the plan. While the
-  // program still makes what it will keep, there is nothing yet to plan around.
-  if ((seen == plan_->outgrown_in && !plan_->unfitted) || plan_->settling()) return std::nullopt;
+  // Of an iteration that goes on not everything is known. While the program still makes what it will keep, there is
+  // nothing yet to plan around.
+  if (seen == plan_->outgrown_in || plan_->settling()) return std::nullopt;
   if (seen < plan_->patience_until) return std::nullopt;
   std::optional<Scaled> scaled = ScaledPlan();
   if (!scaled) return std::nullopt;

@@ -44,9 +44,6 @@ constexpr int kMostDoublings = 6;
 // nobody can use. The second time the plan is dropped; once happens to plans that do well (tests/bench/RESULTS.md).
 constexpr int kMostOutgrown = 2;
 
-// A kept plan that must be made anew for this run's sizes has been by then.
-constexpr std::uint64_t kIterationsToBeFitted = 8;
-
 // Without a plan after so many observations the program is left alone for as long as it was watched; twice as long each
 // further time in a row, up to kLongestPause times as long as it was watched.
 constexpr std::uint64_t kPatience = std::uint64_t{1} << 18;
@@ -79,7 +76,7 @@ void Learner::GiveUp() noexcept {
   given_up_ = true;
   End();
   chooser_.Forget();
-  memory_.SetObserving(false);
+  StopObserving();
   memory_.EndChoice();
   candidates_.clear();
   finder_.reset();
@@ -106,7 +103,10 @@ bool Learner::Step(PlanChooser::Clock::time_point now) {
 bool Learner::TakeSeen() {
   bool lost = false;
   memory_.TakeSeen(&batch_, &lost);
-  if (lost) return false;
+  if (lost) {
+    beginning_.End();
+    return false;
+  }
   observations_.clear();
   for (const SeenLog::Entry& seen : batch_) {
     if (seen.order) {
@@ -123,6 +123,7 @@ bool Learner::TakeSeen() {
       block.stream = seen.stream;
       block.made_at = now_;
       blocks_.Add(seen.observation.block, block);
+      beginning_.Add(block.size_bytes);
     } else {
       blocks_.Free(seen.observation.block, seen.fence, now_);
     }
@@ -158,7 +159,7 @@ bool Learner::Watch() {
     LeaveAlone(PlanStatus::Reason::kIterationsDiffer);
     return false;
   }
-  if (pattern_requests_ != 0 && !BeingFitted() && Judge()) return false;
+  if (pattern_requests_ != 0 && Judge()) return false;
   const std::optional<Pattern> pattern = finder_->Find();
   if (pattern && Credible(*pattern) && !Plannable(*pattern)) {
     ++unplannable_found_;
@@ -170,12 +171,6 @@ bool Learner::Watch() {
     return false;
   }
   return GivesWayTo(*pattern) && Adopt(*pattern);
-}
-
-// The plan in force serves nothing yet, for it was kept by a run of other sizes. Not for ever: a program that makes
-// other requests is never seen to fit.
-bool Learner::BeingFitted() const {
-  return memory_.in_force().unfitted && Window().requests < kIterationsToBeFitted * pattern_requests_;
 }
 
 // Whether the plan in force, if there is one, should be replaced by one for `pattern`.
@@ -330,35 +325,21 @@ bool Learner::Renew() {
   if (!outgrown) return false;
   PlanningTask task = TaskOf(*outgrown, memory_);
   MakeRoom(*outgrown, memory_, &task);
-  const bool first = outgrown->plan->unfitted;
   if (!IsNeeded(task, memory_)) {
-    // The largest sizes of several iterations together need more than any of them does. What was seen of them will do
-    // for a plan of this run's own.
-    if (first) {
-      GiveUpKept("the kept plan's sizes are not this run's; watching on");
-    } else if (++outgrown_in_vain_ >= kMostOutgrown && candidates_.empty()) {
-      Drop("sizes have grown, but not together");
-    }
+    if (++outgrown_in_vain_ >= kMostOutgrown && candidates_.empty()) Drop("sizes have grown, but not together");
     return false;
   }
   const MadePlan made = MakePlan(task, options_.deadline_ms);
-  if (!first) {
-    made.in_force->renewals = outgrown->plan->renewals;
-    made.in_force->BePatient(0);
-  }
+  made.in_force->renewals = outgrown->plan->renewals;
+  made.in_force->BePatient(0);
   if (!memory_.Install(made.in_force, PlanFollower::When::kNextIteration)) return false;
   outgrown_in_vain_ = 0;
   chooser_.Forget();
-  if (first) {
-    BeginTrial(period_, pattern_requests_);
-    awaiting_ = true;
-  }
   Tell([&](PlanStatus& status) {
     status.method = made.method;
     status.not_kept.clear();
   });
-  LogInfo("device " + std::to_string(memory_.ordinal()) + (first ? ": sizes are known: " : ": sizes have grown: ") +
-          made.report);
+  LogInfo("device " + std::to_string(memory_.ordinal()) + ": sizes have grown: " + made.report);
   // The order between streams is known of what was watched alone.
   if (task.pattern.period >= kept_period_ && task.pages.problem.streams <= 1) Keep(task.pattern);
   return true;
@@ -391,6 +372,12 @@ Learner::Counts Learner::Window() const {
   const Counts now = Now();
   return {now.requests - window_start_.requests, now.matched - window_start_.matched, now.busy - window_start_.busy,
           now.planned - window_start_.planned};
+}
+
+// What comes from here on is not put down.
+void Learner::StopObserving() noexcept {
+  memory_.SetObserving(false);
+  beginning_.End();
 }
 
 void Learner::Forget() {

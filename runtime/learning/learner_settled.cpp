@@ -55,7 +55,7 @@ void Learner::Settle() {
 void Learner::Rest() {
   watching_ = false;
   Forget();
-  if (Now().requests >= kBeginning) memory_.SetObserving(false);
+  if (Now().requests >= kBeginning) StopObserving();
 }
 
 // What was put down meanwhile is known, but in no iteration.
@@ -72,7 +72,7 @@ void Learner::NoteBeginning() {
   if (!memory_.observing()) return;
   TakeSeen();
   if (Now().requests < kBeginning) return;
-  memory_.SetObserving(false);
+  StopObserving();
   Forget();
 }
 

@@ -60,9 +60,6 @@ Pattern PatternOf(const planner::Plan& plan) {
   return pattern;
 }
 
-// A plan is made for sizes as these iterations show them: in the first ones the program still makes what it keeps.
-constexpr std::uint64_t kIterationsToFit = 3;
-
 // What a kept plan was made from, but for the order between streams, which it does not say: what a plan with more room
 // would have wrong there is found when its slots are asked for.
 std::shared_ptr<const PlanningTask> TaskFrom(const Pattern& pattern, const std::vector<SlotOrder>& order) {
@@ -294,6 +291,7 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptBy whom) {
   const Pattern pattern = PatternOf(plan);
   in_force->period = plan.period;
   in_force->guess = whom == KeptBy::kAnotherConfiguration;
+  if (in_force->guess) in_force->beginning = plan.beginning;
   for (const planner::PlannedRequest& planned : plan.iteration) {
     in_force->slots.push_back(PlaceOf(planned.slot));
     in_force->uses.push_back({planned.begin, planned.end, GranulesOf(planned.size_bytes)});
@@ -302,13 +300,8 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptBy whom) {
   if (Scales(pattern)) {
     in_force->task = TaskFrom(pattern, in_force->order);
     in_force->scaled.resize(pattern.requests.size());
-    in_force->unfitted = in_force->guess;
-    if (in_force->unfitted) {
-      in_force->patience_until = kIterationsToFit;
-    } else {
-      for (std::size_t i = 0; i < pattern.requests.size(); ++i)
-        in_force->scaled[i].room = GranulesOf(pattern.requests[i].size_bytes);
-    }
+    for (std::size_t i = 0; i < pattern.requests.size(); ++i)
+      in_force->scaled[i].room = GranulesOf(pattern.requests[i].size_bytes);
   }
   const bool complete = std::all_of(in_force->slots.begin(), in_force->slots.end(),
                                     [](const BlockPlace& slot) { return slot.kind != BlockPlace::Kind::kNone; });
@@ -340,8 +333,8 @@ std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptBy whom) {
     }
   }
   in_force->persistent_left = plan.persistent.size();
-  in_force->budget_bytes = in_force->unfitted ? PagesUnder(0, kept_end) * kPageBytes : plan.page_count * kPageBytes;
-  for (std::size_t i = 0; i < plan.iteration.size() && !in_force->unfitted; ++i)
+  in_force->budget_bytes = plan.page_count * kPageBytes;
+  for (std::size_t i = 0; i < plan.iteration.size(); ++i)
     TouchPages(in_force->slots[i], GranulesOf(plan.iteration[i].size_bytes), &in_force->touched);
   for (const planner::PlannedRequest& planned : plan.persistent)
     TouchPages(PlaceOf(planned.slot), GranulesOf(planned.size_bytes), &in_force->touched);

@@ -25,15 +25,13 @@ PlanningTask TaskOf(const PlanFollower::Scaled& scaled, const DeviceMemory& memo
 }
 
 void MakeRoom(const PlanFollower::Scaled& scaled, const DeviceMemory& memory, PlanningTask* task) {
-  const bool unfitted = scaled.plan->unfitted;
   for (std::size_t k = 0; k < task->members.size(); ++k) {
     const std::size_t member = task->members[k];
     const ScaledSlot& slot = scaled.slots[member];
     PatternRequest& request = task->pattern.requests[member];
-    request.size_bytes =
-        unfitted && slot.outgrown_bytes != 0 ? slot.outgrown_bytes : std::max(request.size_bytes, slot.outgrown_bytes);
+    request.size_bytes = std::max(request.size_bytes, slot.outgrown_bytes);
     task->pages.problem.requests[k].size_bytes = WholeGranules(request.size_bytes);
-    if (unfitted ? slot.online_in != 0 : slot.online_in == scaled.outgrown_in)
+    if (slot.online_in == scaled.outgrown_in)
       task->pages.incumbent[k] = SlotOf(ServedPlace(slot.online_view, slot.online_begin, request.size_bytes, memory));
   }
 }

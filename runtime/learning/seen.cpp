@@ -62,4 +62,20 @@ std::optional<std::int64_t> SeenOrder::BehindAt(StreamIndex stream, Fence freed,
   return std::max(at->at, freed_at);
 }
 
+void SeenBeginning::Add(std::uint64_t size_bytes) {
+  constexpr std::size_t kMost = std::size_t{1} << 15;  // half a megabyte; an iteration has some thousands
+  if (ended_) return;
+  if (size_bytes > kPageBytes) large_.push_back({requests_, size_bytes});
+  ++requests_;
+  if (large_.size() == kMost) End();
+}
+
+std::vector<std::uint64_t> SeenBeginning::LargeOfFirst(std::uint64_t requests) const {
+  std::vector<std::uint64_t> sizes;
+  if (requests > requests_) return sizes;
+  for (const Large& one : large_)
+    if (one.before < requests) sizes.push_back(one.size_bytes);
+  return sizes;
+}
+
 }  // namespace stalloc::runtime

@@ -64,6 +64,15 @@ TEST(PlanFile, TheRankAndTheConfigurationThatMadeItComeBack) {
   EXPECT_EQ(ReadPlanFile(GoldenPath("plan-v1.bin"))->configuration, 0u);
 }
 
+TEST(PlanFile, HowTheRunBeganThatKeptItComesBack) {
+  Plan plan = ExamplePlan();
+  plan.beginning = {3 * kPageBytes, kPageBytes + 1, 0x1234567890abcd};
+  const auto decoded = DecodePlan(EncodePlan(plan), "memory");
+  ASSERT_TRUE(decoded.ok()) << decoded.error().Text();
+  EXPECT_EQ(*decoded, plan);
+  EXPECT_TRUE(ReadPlanFile(GoldenPath("plan-v1.bin"))->beginning.empty()) << "from before that was written";
+}
+
 TEST(PlanFile, EmptyPlanComesBack) {
   const auto plan = DecodePlan(EncodePlan({}), "memory");
   ASSERT_TRUE(plan.ok()) << plan.error().Text();

@@ -25,8 +25,8 @@ inline constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 class TrainingLoop {
  public:
   TrainingLoop(model::Device& device, const DriverApi& api, MemoryPolicy policy, const PlanShelf& shelf = {},
-               std::uint64_t configuration = 1)
-      : device_(device), memory_(api, 0, 0, policy) {
+               std::uint64_t configuration = 1, std::uint64_t weight_bytes = 40 * kMebibyte)
+      : device_(device), weight_bytes_(weight_bytes), memory_(api, 0, 0, policy) {
     EXPECT_EQ(memory_.Initialise(), CUDA_SUCCESS);
     Learner::Options options;
     options.deadline_ms = 20;
@@ -157,10 +157,11 @@ class TrainingLoop {
 
  private:
   void MakeWeights() {
-    for (std::uint64_t i = 0; i < 4; ++i) weights_.push_back(Make(40 * kMebibyte, 100 + i));
+    for (std::uint64_t i = 0; i < 4; ++i) weights_.push_back(Make(weight_bytes_, 100 + i));
   }
 
   model::Device& device_;
+  const std::uint64_t weight_bytes_;
   DeviceMemory memory_;
   std::unique_ptr<Learner> learner_;
   std::vector<Block> weights_;

@@ -59,6 +59,8 @@ struct Plan {
   std::uint64_t page_count = 0;            // distinct pages that the plan touches, persistent blocks included
   std::vector<PlannedRequest> persistent;  // before the first iteration and never freed (weights, optimizer state)
   std::vector<PlannedRequest> iteration;
+  // The sizes of the first requests of more than a page that the run made which kept the plan, in their order.
+  std::vector<Bytes> beginning;
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "model_test.h"
 #include "runtime/learning/plan_cache.h"
@@ -19,33 +21,45 @@ namespace {
 class LayersLoop : public TrainingLoop {
  public:
   LayersLoop(model::Device& device, const DriverApi& api, const PlanShelf& shelf, std::uint64_t configuration,
-             std::uint64_t layers, std::uint64_t percent)
-      : TrainingLoop(device, api, {}, shelf, configuration), layers_(layers), percent_(percent) {
-    for (std::uint64_t i = 0; i < layers_; ++i) Keep(kWeight, 500);
-    Keep(kHead, 501);
+             std::uint64_t layers, std::uint64_t percent, std::uint64_t width)
+      : TrainingLoop(device, api, {}, shelf, configuration, kEmbedding * width / 100),
+        layers_(layers),
+        percent_(percent),
+        weight_(kWeight * width / 100),
+        head_(kHead * width / 100) {
+    for (std::uint64_t i = 0; i < layers_; ++i) Keep(weight_, 500);
+    Keep(head_, 501);
   }
 
-  void Step() {
+  // Something is tried out before the first step, in blocks that no step makes.
+  void WarmUp() {
+    for (int i = 0; i < 8; ++i) Free(Make(401 * kMebibyte, 540));
+  }
+
+  void Step() { Step(percent_); }
+
+  // Of a batch so large, of which that of the weights does not speak.
+  void Step(std::uint64_t percent) {
     const std::uint64_t planned = memory().Counters().planned_requests;
     std::vector<Block> activations;
     std::vector<Block> gradients;
     for (std::uint64_t i = 0; i < layers_; ++i) {
-      activations.push_back(Make(17 * kMebibyte * percent_ / 100, 510));
-      const Block passing = Make(31 * kMebibyte * percent_ / 100, 511);
-      activations.push_back(Make(9 * kMebibyte * percent_ / 100, 512));
+      activations.push_back(Make(17 * kMebibyte * percent / 100, 510));
+      const Block passing = Make(31 * kMebibyte * percent / 100, 511);
+      activations.push_back(Make(9 * kMebibyte * percent / 100, 512));
       Free(passing);
     }
-    gradients.push_back(Make(kHead, 520));
+    gradients.push_back(Make(head_, 520));
     for (std::uint64_t i = 0; i < layers_; ++i) {
-      gradients.push_back(Make(kWeight, 521));
+      gradients.push_back(Make(weight_, 521));
       for (int k = 0; k < 2; ++k) {
         Free(activations.back());
         activations.pop_back();
       }
     }
     if (steps_++ == 0) {
-      for (std::uint64_t i = 0; i < 2 * layers_; ++i) Keep(kWeight, 530);
-      for (std::uint64_t i = 0; i < 2; ++i) Keep(kHead, 531);
+      for (std::uint64_t i = 0; i < 2 * layers_; ++i) Keep(weight_, 530);
+      for (std::uint64_t i = 0; i < 2; ++i) Keep(head_, 531);
     }
     for (const Block& gradient : gradients) Free(gradient);
     EndIteration(planned);
@@ -58,16 +72,17 @@ class LayersLoop : public TrainingLoop {
   }
 
  private:
+  static constexpr std::uint64_t kEmbedding = 40 * kMebibyte;
   static constexpr std::uint64_t kWeight = 23 * kMebibyte;
   static constexpr std::uint64_t kHead = 61 * kMebibyte;
-  std::uint64_t layers_, percent_;
+  std::uint64_t layers_, percent_, weight_, head_;
   int steps_ = 0;
 };
 
 class OtherConfiguration : public ModelTest {
  protected:
   struct Shape {
-    std::uint64_t layers, percent;
+    std::uint64_t layers, percent, width = 100;
   };
 
   OtherConfiguration() {
@@ -81,7 +96,7 @@ class OtherConfiguration : public ModelTest {
     for (const std::string& error : device_.errors) ADD_FAILURE() << error;
     device_ = {};
     const PlanShelf shelf{.folder = folder_ + "/" + cache, .stem = "0123456789abcdef.A.", .cache_bytes = 1 << 20};
-    return std::make_unique<LayersLoop>(device_, api_, shelf, configuration, shape.layers, shape.percent);
+    return std::make_unique<LayersLoop>(device_, api_, shelf, configuration, shape.layers, shape.percent, shape.width);
   }
 
   // So long that a plan is made, kept and followed.
@@ -92,12 +107,38 @@ class OtherConfiguration : public ModelTest {
     return loop;
   }
 
+  // The lengths to which batches are padded, of data in this order; the longest is `most`.
+  static std::vector<std::uint64_t> Lengths(std::uint32_t seed, std::uint64_t most) {
+    std::mt19937 random(seed);
+    std::vector<std::uint64_t> lengths(60);
+    for (std::uint64_t& length : lengths) length = most * (60 + random() % 41) / 100;
+    lengths[5] = most;
+    return lengths;
+  }
+
+  std::unique_ptr<LayersLoop> VaryingRun(const std::string& cache, const std::vector<std::uint64_t>& lengths,
+                                         std::uint64_t configuration) {
+    auto loop = Run(cache, {8, 100}, configuration);
+    for (const std::uint64_t length : lengths) loop->Step(length);
+    EXPECT_GE(loop->planned() + 4, loop->requests());
+    return loop;
+  }
+
+  // From its first step on.
+  void ExpectFollowed(LayersLoop& loop, const std::vector<std::uint64_t>& lengths) {
+    for (std::size_t i = 0; i < 8; ++i) {
+      loop.Step(lengths[i]);
+      EXPECT_GE(loop.planned() + 4, loop.requests()) << "step " << i;
+    }
+    EXPECT_EQ(loop.status().kept, PlanStatus::Kept::kUsed);
+  }
+
   std::string folder_;
 };
 
 // It holds no more than if nothing had been kept, and the run after it has a plan of its own.
 TEST_F(OtherConfiguration, LeavesNothingBehindInARunThatDoesOtherwise) {
-  constexpr Shape kShapes[] = {{4, 100}, {8, 100}, {16, 100}, {8, 50}, {8, 200}};
+  constexpr Shape kShapes[] = {{4, 100}, {8, 100}, {16, 100}, {8, 50}, {8, 200}, {8, 100, 50}};
   constexpr double kPages = 0.005;  // two pages of the smallest of these
   int cache = 0;
   for (const Shape& first : kShapes) {
@@ -128,6 +169,65 @@ TEST_F(OtherConfiguration, IsFollowedByARunThatDoesTheSame) {
     EXPECT_GE(loop->planned() + 4, loop->requests()) << "step " << i;
   }
   EXPECT_EQ(loop->status().kept, PlanStatus::Kept::kUsed);
+}
+
+// Of the weights none is in the plan, and of the iteration most.
+TEST_F(OtherConfiguration, IsLeftWithTheFirstWeightThatIsOfAnotherSize) {
+  WholeRun("cache", {8, 100}, 1);
+  const auto loop = Run("cache", {8, 100, 50}, 2);
+  loop->Step();
+  EXPECT_EQ(loop->planned(), 0u);
+  EXPECT_EQ(loop->status().kept, PlanStatus::Kept::kRefused);
+}
+
+// What comes before the first iteration is in no plan, however much it is; but it came in the run before, too.
+TEST_F(OtherConfiguration, IsFollowedByARunThatBeginsTheSame) {
+  for (const std::uint64_t configuration : {1, 2}) {
+    const auto loop = Run("cache", {8, 100}, configuration);
+    loop->WarmUp();
+    for (int i = 0; i < 60; ++i) {
+      loop->Step();
+      EXPECT_TRUE(configuration == 1 || loop->planned() + 4 >= loop->requests()) << "step " << i;
+    }
+    EXPECT_EQ(loop->status().kept, configuration == 1 ? PlanStatus::Kept::kNone : PlanStatus::Kept::kUsed);
+  }
+}
+
+TEST_F(OtherConfiguration, WhoseSizesScaleIsFollowedByARunThatBeginsTheSame) {
+  const std::vector<std::uint64_t> lengths = Lengths(1, 100);
+  VaryingRun("cache", lengths, 1);
+  const auto loop = Run("cache", {8, 100}, 2);
+  ExpectFollowed(*loop, lengths);
+}
+
+// Requests of another batch size are all known to such a plan, by their call sites.
+TEST_F(OtherConfiguration, WhoseSizesScaleLeavesNothingBehindInARunThatBeginsOtherwise) {
+  constexpr double kPages = 0.005;
+  for (const std::uint64_t percent : {50, 80, 200}) {
+    const std::string name = std::to_string(percent);
+    const std::vector<std::uint64_t> lengths = Lengths(1, percent);
+    const double alone = VaryingRun("alone" + name, lengths, 2)->fragmentation();
+    VaryingRun(name, Lengths(1, 100), 1);
+    const auto loop = VaryingRun(name, lengths, 2);
+    EXPECT_EQ(loop->status().kept, PlanStatus::Kept::kRefused) << percent;
+    EXPECT_LE(loop->fragmentation(), alone + kPages) << percent;
+    const auto third = Run(name, {8, 100}, 2);
+    ExpectFollowed(*third, lengths);
+    EXPECT_LE(third->fragmentation(), alone + kPages) << percent;
+  }
+}
+
+TEST_F(OtherConfiguration, WhoseBeginningItIsIsFoundAmongSeveral) {
+  const std::vector<std::uint64_t> first = Lengths(1, 100);
+  const std::vector<std::uint64_t> second = Lengths(2, 130);
+  const std::string files[] = {VaryingRun("cache", first, 1)->status().file,
+                               VaryingRun("cache", second, 2)->status().file};
+  ASSERT_NE(files[0], files[1]);
+  for (std::uint64_t configuration = 3; configuration < 7; ++configuration) {
+    const auto loop = Run("cache", {8, 100}, configuration);
+    ExpectFollowed(*loop, configuration % 2 == 1 ? first : second);
+    EXPECT_EQ(loop->status().file, files[configuration % 2 == 1 ? 0 : 1]) << configuration;
+  }
 }
 
 }  // namespace

@@ -42,5 +42,31 @@ TEST(SeenBlocks, RemembersWhenAndInWhoseOrderABlockWasFreed) {
   EXPECT_EQ(blocks.Find(8)->occurrence, 1u);
 }
 
+TEST(SeenBeginning, HasTheLargeRequestsOfTheFirst) {
+  SeenBeginning beginning;
+  for (const std::uint64_t size : {std::uint64_t{512}, kPageBytes + 1, kPageBytes, 3 * kPageBytes, kPageBytes + 1})
+    beginning.Add(size);
+  EXPECT_EQ(beginning.LargeOfFirst(5), (std::vector<std::uint64_t>{kPageBytes + 1, 3 * kPageBytes, kPageBytes + 1}));
+  EXPECT_EQ(beginning.LargeOfFirst(3), (std::vector<std::uint64_t>{kPageBytes + 1}));
+  EXPECT_TRUE(beginning.LargeOfFirst(6).empty()) << "so many have not been seen";
+}
+
+// What comes behind a gap may be anything.
+TEST(SeenBeginning, EndsAtAGap) {
+  SeenBeginning beginning;
+  beginning.Add(3 * kPageBytes);
+  beginning.End();
+  beginning.Add(5 * kPageBytes);
+  EXPECT_EQ(beginning.LargeOfFirst(1), (std::vector<std::uint64_t>{3 * kPageBytes}));
+  EXPECT_TRUE(beginning.LargeOfFirst(2).empty());
+}
+
+TEST(SeenBeginning, IsBounded) {
+  SeenBeginning beginning;
+  for (int i = 0; i < 100'000; ++i) beginning.Add(3 * kPageBytes);
+  EXPECT_FALSE(beginning.LargeOfFirst(1000).empty());
+  EXPECT_TRUE(beginning.LargeOfFirst(100'000).empty());
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

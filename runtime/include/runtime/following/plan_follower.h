@@ -134,8 +134,7 @@ class PlanFollower {
     std::uint64_t returns = 0;
     std::uint64_t requests = 0;  // of an iteration; 0: no plan
     std::int64_t period = 0;
-    bool scales = false;    // ScaledPlan has something to say
-    bool unfitted = false;  // nothing is served from it yet: the sizes of this run are still to be seen
+    bool scales = false;  // ScaledPlan has something to say
     // The most requests that one of the program's last two iterations had; 0: two have not been seen yet.
     std::uint64_t requests_made = 0;
   };
@@ -163,6 +162,8 @@ class PlanFollower {
   Proposal FromCandidates(const Request& request);
   struct Candidate;
   void AskCandidate(Candidate* candidate, const Request& request);
+  static void CompareBeginning(Candidate* candidate, const Request& request) noexcept;
+  static bool BeginsAlike(const Candidate& candidate) noexcept;
   static std::uint32_t Surprises(const Candidate& candidate);
   static bool Departs(const Candidate& candidate);
   std::optional<std::size_t> BestCandidate() const;
@@ -214,6 +215,8 @@ class PlanFollower {
   struct Candidate {
     std::shared_ptr<PlanInForce> plan;
     bool left = false;                    // asked no more: it knew too little
+    std::size_t begun = 0;                // a guess: so much of its run's beginning has been this program's too,
+    bool began_otherwise = false;         // up to here
     std::uint32_t unknown = 0;            // requests that it did not know
     std::uint64_t unknown_granules = 0;   // of large ones, since the first block that it knew to stay
     std::uint64_t known_granules = 0;     // likewise
@@ -222,7 +225,6 @@ class PlanFollower {
   };
   std::vector<Candidate> candidates_;  // while it is open which of them stays in force
   std::size_t chosen_ = 0;             // of them, the one in force, or that was last
-  bool no_guesses_ = false;            // the program does otherwise than a run of another configuration did
 };
 
 }  // namespace stalloc::runtime

@@ -67,8 +67,8 @@ struct PlanInForce {
   std::int64_t period = 0;                   // of the iteration, in allocations and frees
   bool keep = false;                         // when another plan takes over, for the program may come back to this one
   bool guess = false;                        // kept by a run of another configuration: this one may need less
+  std::vector<std::uint64_t> beginning;      // of that run: the sizes of its first requests of more than a page
   std::vector<ScaledSlot> scaled;            // by the matcher's index; empty where sizes do not scale
-  bool unfitted = false;                     // the sizes of this run are still to be seen: no slot has room for any
   std::uint64_t outgrown_in = 0;             // the iteration in which a request last had no room in its slot
   std::shared_ptr<const PlanningTask> task;  // where sizes scale: what to make a plan with more room from, if known
   std::uint64_t renewals = 0;        // how often it was tried to make it, and those before it, anew with more room

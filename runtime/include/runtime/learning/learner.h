@@ -78,7 +78,6 @@ class Learner {
   bool GivesWayTo(const Pattern& pattern) const;
   bool Adopt(const Pattern& pattern);
   bool Judge();
-  bool BeingFitted() const;
   bool OnlyResembles() const;
   void Settle();
   bool Renew();
@@ -98,6 +97,7 @@ class Learner {
   void BeginWindow();
   Counts Now() const;
   Counts Window() const;
+  void StopObserving() noexcept;
   void Forget();
   // Changes what status() says.
   template <typename Change>
@@ -116,6 +116,7 @@ class Learner {
   std::vector<Observation> observations_;
   SeenBlocks blocks_;
   SeenOrder order_;
+  SeenBeginning beginning_;
   std::int64_t now_ = 0;                // observations so far
   std::uint64_t seen_ = 0;              // observations since watching began
   std::uint64_t next_look_ = 0;         // look for the iteration when `seen_` gets there

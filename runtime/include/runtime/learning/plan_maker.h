@@ -44,7 +44,7 @@ void FindSlots(const PlanRequest& request, planner::Plan* outline);
 std::string ExcessOf(const planner::Plan& plan);
 
 // A kept plan as the serving path uses it. By that of a run of another configuration a program goes as far as it does
-// the same, and where sizes scale nothing is served from a slot until this run's own are known.
+// the same.
 enum class KeptBy : bool { kAnotherConfiguration, kThisConfiguration };
 std::shared_ptr<PlanInForce> PlanFrom(const planner::Plan& plan, KeptBy whom);
 

@@ -1,4 +1,4 @@
-// What the learner has seen of a device's blocks, and of the order between its streams.
+// What the learner has seen of a device's blocks, of the order between its streams, and of how the program began.
 //
 // Kept on the learner's thread; times count the allocations and frees that were observed, from 0.
 #pragma once
@@ -64,6 +64,27 @@ class SeenOrder {
     std::int64_t at;
   };
   std::map<std::pair<StreamIndex, StreamIndex>, std::vector<Reached>> reached_;  // by (waiting, waited for)
+};
+
+// The sizes of the program's first large requests, by which a run that does the same is known again.
+class SeenBeginning {
+ public:
+  // Of every request, from the program's first on.
+  void Add(std::uint64_t size_bytes);
+  // What comes now has a gap before it.
+  void End() noexcept { ended_ = true; }
+
+  // Of the first `requests` requests those of more than a page, in their order; none where fewer have been seen.
+  std::vector<std::uint64_t> LargeOfFirst(std::uint64_t requests) const;
+
+ private:
+  struct Large {
+    std::uint64_t before;  // requests that came before it
+    std::uint64_t size_bytes;
+  };
+  std::vector<Large> large_;
+  std::uint64_t requests_ = 0;
+  bool ended_ = false;
 };
 
 }  // namespace stalloc::runtime
