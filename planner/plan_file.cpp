@@ -223,6 +223,7 @@ Result<Plan> DecodePlan(std::span<const std::byte> contents, const std::string& 
   plan.configuration = table->configuration();
   if (table->beginning() != nullptr) plan.beginning.assign(table->beginning()->begin(), table->beginning()->end());
   if (plan.period < 0) return decoder.Bad("field period", "negative");
+  if (plan.beginning.size() > kLongestBeginning) return decoder.Bad("field beginning", "more than 2^15 requests");
   if (auto error = decoder.Requests_(table->persistent(), "persistent", -1, &plan.persistent)) return *error;
   if (auto error = decoder.Requests_(table->iteration(), "iteration", plan.period, &plan.iteration)) return *error;
   return plan;

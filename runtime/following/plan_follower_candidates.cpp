@@ -11,8 +11,8 @@
 // A plan that a run of another configuration has kept is a guess. By the plan of a larger model a program would hold
 // memory that it never needs, in places far apart; what was once mapped counts for good, and the plan that it then
 // makes of its own iterations must do with where they left things. A run that differs in what does not matter (its
-// length, a learning rate) begins as that run did: the plan says how, to the end of the first iteration, and by then it
-// is no guess any more. As soon as something is otherwise, a plan of sizes that scale is left, for nothing else would
+// length, a learning rate) begins as that run did: the plan says how, to the end of the iteration that it was made of,
+// and from then on it is no guess any more. As soon as something is otherwise, a plan of sizes that scale is left, for nothing else would
 // tell that these are another batch's; and all guesses are once the program does otherwise than the best of them says:
 // what that run made once and kept is passed over, as by a model of fewer layers, or large requests come that it did not
 // make. From there on it is as if nothing had been kept. Two kept blocks that come the other way round are taken for the
@@ -76,12 +76,13 @@ void PlanFollower::AskCandidate(Candidate* candidate, const Request& request) {
     (known ? candidate->known_granules : candidate->unknown_granules) += request.granules;
 }
 
-// Of a guess: has the program's beginning been that of the run which kept the plan? If it has to the end, the plan is as
-// good as this configuration's own. Small requests do not count, of which libraries make one more or less.
+// Has the program done as the run did which kept this guess, up to here?
 bool PlanFollower::BeginsAlike(const Candidate& candidate) noexcept {
   return candidate.begun != 0 && !candidate.began_otherwise;
 }
 
+// Where it has to the end of that run's beginning, the plan is as good as this configuration's own. Small requests do
+// not count, of which libraries make one more or less.
 void PlanFollower::CompareBeginning(Candidate* candidate, const Request& request) noexcept {
   PlanInForce& plan = *candidate->plan;
   if (!plan.guess || candidate->began_otherwise || request.granules <= kPageGranules) return;

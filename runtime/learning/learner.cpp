@@ -142,7 +142,7 @@ bool Learner::Watch() {
   seen_ += observations_.size();
   if (seen_ < next_look_) return false;
   next_look_ = std::max(kFirstLook, seen_ + seen_ / 4);
-  // A plan of sizes that scale is judged as soon as can be: it may be a guess.
+  // A plan of sizes that scale is judged as soon as can be: what is larger has no room in it.
   if (pattern_requests_ != 0 && memory_.in_force().scales)
     next_look_ = std::min(next_look_, seen_ + (4 * pattern_requests_ << std::min(adopted_in_a_row_, kMostDoublings)));
 

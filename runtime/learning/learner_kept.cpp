@@ -151,7 +151,8 @@ void Learner::Keep(const Pattern& pattern) {
   plan.device = options_.device_name;
   plan.device_ordinal = static_cast<std::uint32_t>(memory_.ordinal());
   plan.rank = options_.rank.value_or(-1);
-  plan.beginning = beginning_.LargeOfFirst(plan.persistent.size() + plan.iteration.size());
+  begun_by_ = std::min(begun_by_, pattern.last_block - 1);
+  plan.beginning = beginning_.LargeOfFirst(begun_by_);
   const PlanKeeper::Place place = keeper_.PlaceFor(plan);
   if (place.holds == PlanKeeper::Place::Holds::kOwn) return;
   bool shared = place.holds == PlanKeeper::Place::Holds::kAnother;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/plan.h"
 #include "runtime/following/plan_in_force.h"
 
 namespace stalloc::runtime {
@@ -63,11 +64,10 @@ std::optional<std::int64_t> SeenOrder::BehindAt(StreamIndex stream, Fence freed,
 }
 
 void SeenBeginning::Add(std::uint64_t size_bytes) {
-  constexpr std::size_t kMost = std::size_t{1} << 15;  // half a megabyte; an iteration has some thousands
   if (ended_) return;
   if (size_bytes > kPageBytes) large_.push_back({requests_, size_bytes});
   ++requests_;
-  if (large_.size() == kMost) End();
+  if (large_.size() == planner::kLongestBeginning) End();
 }
 
 std::vector<std::uint64_t> SeenBeginning::LargeOfFirst(std::uint64_t requests) const {

@@ -71,6 +71,8 @@ TEST(PlanFile, HowTheRunBeganThatKeptItComesBack) {
   ASSERT_TRUE(decoded.ok()) << decoded.error().Text();
   EXPECT_EQ(*decoded, plan);
   EXPECT_TRUE(ReadPlanFile(GoldenPath("plan-v1.bin"))->beginning.empty()) << "from before that was written";
+  plan.beginning.resize(kLongestBeginning + 1);
+  EXPECT_EQ(DecodePlan(EncodePlan(plan), "memory").error().place, "field beginning");
 }
 
 TEST(PlanFile, EmptyPlanComesBack) {

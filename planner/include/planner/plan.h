@@ -4,6 +4,7 @@
 // plan that does not fit what the program does costs memory or time, never correctness.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 namespace stalloc::planner {
 
 inline constexpr Bytes kPageBytes = Bytes{2} << 20;  // the unit in which the driver hands out physical memory
+inline constexpr std::size_t kLongestBeginning = std::size_t{1} << 15;  // see Plan; some iterations of some thousands
 
 // Where a planned request lies: one run of bytes in the base range, or a list of pages that a view stitches together.
 struct Slot {
@@ -59,7 +61,8 @@ struct Plan {
   std::uint64_t page_count = 0;            // distinct pages that the plan touches, persistent blocks included
   std::vector<PlannedRequest> persistent;  // before the first iteration and never freed (weights, optimizer state)
   std::vector<PlannedRequest> iteration;
-  // The sizes of the first requests of more than a page that the run made which kept the plan, in their order.
+  // The sizes of the first requests of more than a page that the run made which kept the plan, in their order, to the
+  // end of an iteration; empty: not known.
   std::vector<Bytes> beginning;
 
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model_test.h"
+#include "planner/plan_file.h"
 #include "runtime/learning/plan_cache.h"
 #include "training_loop.h"
 
@@ -31,9 +32,9 @@ class LayersLoop : public TrainingLoop {
     Keep(head_, 501);
   }
 
-  // Something is tried out before the first step, in blocks that no step makes.
-  void WarmUp() {
-    for (int i = 0; i < 8; ++i) Free(Make(401 * kMebibyte, 540));
+  // Something is tried out before the first step, in blocks that no step makes, each a little larger than the last.
+  void WarmUp(std::uint64_t blocks, std::uint64_t bytes) {
+    for (std::uint64_t i = 0; i < blocks; ++i) Free(Make(bytes + i * 65'536, 540));
   }
 
   void Step() { Step(percent_); }
@@ -117,8 +118,9 @@ class OtherConfiguration : public ModelTest {
   }
 
   std::unique_ptr<LayersLoop> VaryingRun(const std::string& cache, const std::vector<std::uint64_t>& lengths,
-                                         std::uint64_t configuration) {
+                                         std::uint64_t configuration, std::uint64_t warm_up = 0) {
     auto loop = Run(cache, {8, 100}, configuration);
+    loop->WarmUp(warm_up, 3 * kMebibyte);
     for (const std::uint64_t length : lengths) loop->Step(length);
     EXPECT_GE(loop->planned() + 4, loop->requests());
     return loop;
@@ -184,7 +186,7 @@ TEST_F(OtherConfiguration, IsLeftWithTheFirstWeightThatIsOfAnotherSize) {
 TEST_F(OtherConfiguration, IsFollowedByARunThatBeginsTheSame) {
   for (const std::uint64_t configuration : {1, 2}) {
     const auto loop = Run("cache", {8, 100}, configuration);
-    loop->WarmUp();
+    loop->WarmUp(8, 401 * kMebibyte);
     for (int i = 0; i < 60; ++i) {
       loop->Step();
       EXPECT_TRUE(configuration == 1 || loop->planned() + 4 >= loop->requests()) << "step " << i;
@@ -193,33 +195,60 @@ TEST_F(OtherConfiguration, IsFollowedByARunThatBeginsTheSame) {
   }
 }
 
+// Before the first step, what makes no difference to it.
+TEST_F(OtherConfiguration, IsFollowedThoughTheBeginningDiffersALittle) {
+  WholeRun("cache", {8, 100}, 1);
+  const auto loop = Run("cache", {8, 100}, 2);
+  loop->WarmUp(1, 5 * kMebibyte);
+  loop->Step();
+  EXPECT_EQ(loop->status().kept, PlanStatus::Kept::kUsed);
+  EXPECT_GT(loop->planned(), 0u);
+}
+
 TEST_F(OtherConfiguration, WhoseSizesScaleIsFollowedByARunThatBeginsTheSame) {
   const std::vector<std::uint64_t> lengths = Lengths(1, 100);
   VaryingRun("cache", lengths, 1);
   const auto loop = Run("cache", {8, 100}, 2);
+  loop->WarmUp(3, kMebibyte);  // small ones do not count
   ExpectFollowed(*loop, lengths);
+}
+
+// Whatever comes behind that beginning: it has been this program's.
+TEST_F(OtherConfiguration, WhoseSizesScaleIsFollowedFromTheEndOfItsBeginningOn) {
+  const std::string file = VaryingRun("cache", Lengths(1, 100), 1)->status().file;
+  planner::Plan plan = *planner::ReadPlanFile(file);
+  ASSERT_GT(plan.beginning.size(), 20u);
+  plan.beginning.resize(20);
+  ASSERT_EQ(planner::WritePlanFile(file, plan), std::nullopt);
+  const auto loop = Run("cache", {8, 100}, 2);
+  ExpectFollowed(*loop, Lengths(1, 100));
 }
 
 // Requests of another batch size are all known to such a plan, by their call sites.
 TEST_F(OtherConfiguration, WhoseSizesScaleLeavesNothingBehindInARunThatBeginsOtherwise) {
   constexpr double kPages = 0.005;
   for (const std::uint64_t percent : {50, 80, 200}) {
-    const std::string name = std::to_string(percent);
-    const std::vector<std::uint64_t> lengths = Lengths(1, percent);
-    const double alone = VaryingRun("alone" + name, lengths, 2)->fragmentation();
-    VaryingRun(name, Lengths(1, 100), 1);
-    const auto loop = VaryingRun(name, lengths, 2);
-    EXPECT_EQ(loop->status().kept, PlanStatus::Kept::kRefused) << percent;
-    EXPECT_LE(loop->fragmentation(), alone + kPages) << percent;
-    const auto third = Run(name, {8, 100}, 2);
-    ExpectFollowed(*third, lengths);
-    EXPECT_LE(third->fragmentation(), alone + kPages) << percent;
+    for (const std::uint64_t warm_up : {0, 300}) {
+      const std::string name = std::to_string(percent) + "." + std::to_string(warm_up);
+      const std::vector<std::uint64_t> lengths = Lengths(1, percent);
+      const double alone = VaryingRun("alone" + name, lengths, 2, warm_up)->fragmentation();
+      VaryingRun(name, Lengths(1, 100), 1, warm_up);
+      const auto loop = VaryingRun(name, lengths, 2, warm_up);
+      EXPECT_EQ(loop->status().kept, PlanStatus::Kept::kRefused) << name;
+      EXPECT_LE(loop->fragmentation(), alone + kPages) << name;
+      const auto third = Run(name, {8, 100}, 2);
+      third->WarmUp(warm_up, 3 * kMebibyte);
+      for (std::size_t i = 0; i < 8; ++i) third->Step(lengths[i]);
+      EXPECT_EQ(third->status().kept, PlanStatus::Kept::kUsed) << name;
+      EXPECT_LE(third->fragmentation(), alone + kPages) << name;
+    }
   }
 }
 
+// The same lengths in another order: plans that know each other's requests.
 TEST_F(OtherConfiguration, WhoseBeginningItIsIsFoundAmongSeveral) {
   const std::vector<std::uint64_t> first = Lengths(1, 100);
-  const std::vector<std::uint64_t> second = Lengths(2, 130);
+  const std::vector<std::uint64_t> second = Lengths(2, 100);
   const std::string files[] = {VaryingRun("cache", first, 1)->status().file,
                                VaryingRun("cache", second, 2)->status().file};
   ASSERT_NE(files[0], files[1]);

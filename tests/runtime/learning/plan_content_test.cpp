@@ -91,5 +91,23 @@ TEST(PlanContent, PlansWhoseBlocksLiveMuchLongerAreNotAlike) {
   EXPECT_FALSE(AreAlike(Example(), longer));
 }
 
+// Nobody would follow the one where the other is meant.
+TEST(PlanContent, PlansOfSizesThatScaleAreNotAlikeIfTheirRunsBeganOtherwise) {
+  Plan one = Example();
+  one.configuration = 1;
+  one.beginning = {3 * kMiB};
+  Plan other = one;
+  other.configuration = 2;
+  other.beginning = {5 * kMiB};
+  EXPECT_TRUE(AreAlike(one, other)) << "fixed sizes tell by themselves";
+  one.iteration[3].scales = other.iteration[3].scales = true;
+  EXPECT_FALSE(AreAlike(one, other));
+  other.beginning = one.beginning;
+  EXPECT_TRUE(AreAlike(one, other));
+  other.beginning.clear();
+  other.configuration = one.configuration;
+  EXPECT_TRUE(AreAlike(one, other));
+}
+
 }  // namespace
 }  // namespace stalloc::runtime

@@ -214,7 +214,7 @@ class PlanFollower {
   std::uint32_t without_plan_ = 0;      // requests followed while there was no plan in force
   struct Candidate {
     std::shared_ptr<PlanInForce> plan;
-    bool left = false;                    // asked no more: it knew too little
+    bool left = false;                    // asked no more: it knew too little, or is another program's
     std::size_t begun = 0;                // a guess: so much of its run's beginning has been this program's too,
     bool began_otherwise = false;         // up to here
     std::uint32_t unknown = 0;            // requests that it did not know

@@ -31,7 +31,7 @@ class Learner {
     int deadline_ms = 40;             // for this run's plan, which the next iteration waits for; see MakePlan
     int kept_deadline_ms = 500;       // for the next run's
     std::uint64_t program = 0;        // fingerprint, written into kept plans
-    std::uint64_t configuration = 0;  // likewise; sizes are only known from plans of the same one
+    std::uint64_t configuration = 0;  // likewise; by plans of another one it goes as far as it does the same
     PlanShelf shelf;                  // where plans are kept
     std::string device_name;
     std::optional<int> rank;  // of this process
@@ -117,12 +117,13 @@ class Learner {
   SeenBlocks blocks_;
   SeenOrder order_;
   SeenBeginning beginning_;
-  std::int64_t now_ = 0;                // observations so far
-  std::uint64_t seen_ = 0;              // observations since watching began
-  std::uint64_t next_look_ = 0;         // look for the iteration when `seen_` gets there
-  std::int64_t period_ = 0;             // of the plan in force
-  std::uint64_t pattern_requests_ = 0;  // of the plan in force, an iteration; 0: there is none
-  bool awaiting_ = false;               // the last plan adopted had not come into force yet
+  std::uint64_t begun_by_ = ~std::uint64_t{0};  // after so many requests the first iteration that was kept was over
+  std::int64_t now_ = 0;                        // observations so far
+  std::uint64_t seen_ = 0;                      // observations since watching began
+  std::uint64_t next_look_ = 0;                 // look for the iteration when `seen_` gets there
+  std::int64_t period_ = 0;                     // of the plan in force
+  std::uint64_t pattern_requests_ = 0;          // of the plan in force, an iteration; 0: there is none
+  bool awaiting_ = false;                       // the last plan adopted had not come into force yet
   bool doing_well_ = false;
   double known_share_ = 0;    // of the last window's requests, whether or not their slots were free
   double busy_share_ = 0;     // of them all, known, but their slots were taken
