@@ -12,11 +12,12 @@
 // memory that it never needs, in places far apart; what was once mapped counts for good, and the plan that it then
 // makes of its own iterations must do with where they left things. A run that differs in what does not matter (its
 // length, a learning rate) begins as that run did: the plan says how, to the end of the iteration that it was made of,
-// and from then on it is no guess any more. As soon as something is otherwise, a plan of sizes that scale is left, for nothing else would
-// tell that these are another batch's; and all guesses are once the program does otherwise than the best of them says:
-// what that run made once and kept is passed over, as by a model of fewer layers, or large requests come that it did not
-// make. From there on it is as if nothing had been kept. Two kept blocks that come the other way round are taken for the
-// former: to wait for the one passed over keeps the plan of a model that has one more (tests/bench/RESULTS.md).
+// and from then on it is no guess any more. As soon as something is otherwise, a plan of sizes that scale is left, for
+// nothing else would tell that these are another batch's; and all guesses are once the program does otherwise than the
+// best of them says: what that run made once and kept is passed over, as by a model of fewer layers, or large requests
+// come that it did not make. From there on it is as if nothing had been kept. Two kept blocks that come the other way
+// round are taken for the former: to wait for the one passed over keeps the plan of a model that has one more
+// (tests/bench/RESULTS.md).
 //
 // Once the plan in force has followed two iterations, it is the one. Until then all requests are observed, and with
 // that their call sites are taken.
@@ -72,7 +73,7 @@ void PlanFollower::AskCandidate(Candidate* candidate, const Request& request) {
   if (candidate->persistent == nullptr) candidate->index = plan.matcher.Match(request.size_bytes, 0, request.call_site);
   const bool known = candidate->persistent != nullptr || candidate->index >= 0;
   if (!known) ++candidate->unknown;
-  if (request.granules > kPageGranules && plan.persistent_came != 0)
+  if (request.granules > kPageGranules && (plan.persistent_came != 0 || candidate->began_otherwise))
     (known ? candidate->known_granules : candidate->unknown_granules) += request.granules;
 }
 
@@ -95,8 +96,6 @@ void PlanFollower::CompareBeginning(Candidate* candidate, const Request& request
 bool PlanFollower::Departs(const Candidate& candidate) {
   const PlanInForce& plan = *candidate.plan;
   if (!plan.guess) return false;
-  // From its first weight on: another model at the same call sites.
-  if (candidate.began_otherwise && candidate.begun == 0 && !plan.beginning.empty()) return true;
   const std::uint64_t held = plan.budget_bytes / kGranuleBytes;
   if (plan.granules_reached - plan.granules_came > held / kPassedOver) return true;
   return candidate.unknown_granules > held / kUnknownOfHeld + candidate.known_granules / kUnknownOfKnown;
@@ -120,8 +119,8 @@ PlanFollower::Proposal PlanFollower::FromCandidates(const Request& request) {
     // Who has not been asked about one request does not know where in its plan the program is.
     candidate.left |= before && Surprises(candidate) > Surprises(candidates_[*before]) + kHopeless;
     if (candidate.left) continue;
-    AskCandidate(&candidate, request);
     CompareBeginning(&candidate, request);
+    AskCandidate(&candidate, request);
     // Where sizes scale, a plan knows those of another batch size, too.
     candidate.left = candidate.plan->guess && candidate.began_otherwise && candidate.plan->Scales();
   }

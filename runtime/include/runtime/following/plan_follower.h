@@ -214,11 +214,12 @@ class PlanFollower {
   std::uint32_t without_plan_ = 0;      // requests followed while there was no plan in force
   struct Candidate {
     std::shared_ptr<PlanInForce> plan;
-    bool left = false;                    // asked no more: it knew too little, or is another program's
-    std::size_t begun = 0;                // a guess: so much of its run's beginning has been this program's too,
-    bool began_otherwise = false;         // up to here
-    std::uint32_t unknown = 0;            // requests that it did not know
-    std::uint64_t unknown_granules = 0;   // of large ones, since the first block that it knew to stay
+    bool left = false;             // asked no more: it knew too little, or is another program's
+    std::size_t begun = 0;         // a guess: so much of its run's beginning has been this program's too,
+    bool began_otherwise = false;  // up to here
+    std::uint32_t unknown = 0;     // requests that it did not know
+    // Of large ones, since the first block that it knew to stay, or since the first that its run had not made.
+    std::uint64_t unknown_granules = 0;
     std::uint64_t known_granules = 0;     // likewise
     BlockPlace* persistent = nullptr;     // of the request at hand: its place among what stays ...
     std::int32_t index = Matcher::kNone;  // ... or which of the iteration's it is
