@@ -221,9 +221,11 @@ Result<Plan> DecodePlan(std::span<const std::byte> contents, const std::string& 
   plan.page_count = table->page_count();
   plan.rank = table->rank();
   plan.configuration = table->configuration();
-  if (table->beginning() != nullptr) plan.beginning.assign(table->beginning()->begin(), table->beginning()->end());
   if (plan.period < 0) return decoder.Bad("field period", "negative");
-  if (plan.beginning.size() > kLongestBeginning) return decoder.Bad("field beginning", "more than 2^15 requests");
+  if (const auto* const beginning = table->beginning()) {
+    if (beginning->size() > kLongestBeginning) return decoder.Bad("field beginning", "more than 2^15 requests");
+    plan.beginning.assign(beginning->begin(), beginning->end());
+  }
   if (auto error = decoder.Requests_(table->persistent(), "persistent", -1, &plan.persistent)) return *error;
   if (auto error = decoder.Requests_(table->iteration(), "iteration", plan.period, &plan.iteration)) return *error;
   return plan;

@@ -87,9 +87,10 @@ bool PlanFollower::BeginsAlike(const Candidate& candidate) noexcept {
 void PlanFollower::CompareBeginning(Candidate* candidate, const Request& request) noexcept {
   PlanInForce& plan = *candidate->plan;
   if (!plan.guess || candidate->began_otherwise || request.granules <= kPageGranules) return;
-  candidate->began_otherwise =
-      candidate->begun == plan.beginning.size() || plan.beginning[candidate->begun] != request.size_bytes;
-  if (!candidate->began_otherwise && ++candidate->begun == plan.beginning.size()) plan.guess = false;
+  if (plan.beginning.empty() || plan.beginning[candidate->begun] != request.size_bytes)
+    candidate->began_otherwise = true;
+  else if (++candidate->begun == plan.beginning.size())
+    plan.guess = false;
 }
 
 // Does the program do otherwise than the run of another configuration that has kept this plan?

@@ -63,9 +63,9 @@ std::uint64_t ContentKey(const Plan& plan) {
 }
 
 bool AreAlike(const Plan& a, const Plan& b) {
-  const bool scales =
-      std::any_of(a.iteration.begin(), a.iteration.end(), [](const PlannedRequest& request) { return request.scales; });
-  if (scales && a.configuration != b.configuration && a.beginning != b.beginning) return false;
+  if (a.configuration != b.configuration && a.beginning != b.beginning &&
+      std::ranges::any_of(a.iteration, &PlannedRequest::scales))
+    return false;
   const double of_a = ByteTime(a);
   const double of_b = ByteTime(b);
   return std::abs(of_a - of_b) <= kTolerance * std::max(of_a, of_b);

@@ -52,8 +52,7 @@ def bind(cores):
 
     The last, because interrupts mostly go to the first.
     """
-    usable = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, usable[-cores:] if cores else usable)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
 
 class Bench:
@@ -141,7 +140,8 @@ def main():
     if reason := options.lacks_library(arguments):
         print(reason, file=sys.stderr)
         return 2
-    bind(arguments.cores)
+    if arguments.cores:
+        bind(arguments.cores)
     os.makedirs(arguments.out, exist_ok=True)
     about = options.about("step_times.py")
     earlier = [content["results"] for content in options.contents(arguments.merge)]

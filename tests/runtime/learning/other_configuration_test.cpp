@@ -86,6 +86,8 @@ class OtherConfiguration : public ModelTest {
     std::uint64_t layers, percent, width = 100;
   };
 
+  static constexpr double kPages = 0.005;  // two pages of the smallest of these programs
+
   OtherConfiguration() {
     std::string name = ::testing::TempDir() + "stalloc-other-configuration-XXXXXX";
     folder_ = ::mkdtemp(name.data());
@@ -141,7 +143,6 @@ class OtherConfiguration : public ModelTest {
 // It holds no more than if nothing had been kept, and the run after it has a plan of its own.
 TEST_F(OtherConfiguration, LeavesNothingBehindInARunThatDoesOtherwise) {
   constexpr Shape kShapes[] = {{4, 100}, {8, 100}, {16, 100}, {8, 50}, {8, 200}, {8, 100, 50}};
-  constexpr double kPages = 0.005;  // two pages of the smallest of these
   int cache = 0;
   for (const Shape& first : kShapes) {
     for (const Shape& second : kShapes) {
@@ -225,7 +226,6 @@ TEST_F(OtherConfiguration, WhoseSizesScaleIsFollowedFromTheEndOfItsBeginningOn) 
 
 // Requests of another batch size are all known to such a plan, by their call sites.
 TEST_F(OtherConfiguration, WhoseSizesScaleLeavesNothingBehindInARunThatBeginsOtherwise) {
-  constexpr double kPages = 0.005;
   for (const std::uint64_t percent : {50, 80, 200}) {
     for (const std::uint64_t warm_up : {0, 300}) {
       const std::string name = std::to_string(percent) + "." + std::to_string(warm_up);

@@ -215,8 +215,8 @@ class PlanFollower {
   struct Candidate {
     std::shared_ptr<PlanInForce> plan;
     bool left = false;             // asked no more: it knew too little, or is another program's
-    std::size_t begun = 0;         // a guess: so much of its run's beginning has been this program's too,
-    bool began_otherwise = false;  // up to here
+    std::size_t begun = 0;         // of a guess: so many of its run's first large requests were this program's too ...
+    bool began_otherwise = false;  // ... and the next was not
     std::uint32_t unknown = 0;     // requests that it did not know
     // Of large ones, since the first block that it knew to stay, or since the first that its run had not made.
     std::uint64_t unknown_granules = 0;

@@ -22,8 +22,9 @@ namespace stalloc::runtime {
 // Of the plan's requests, with slots or without. Never 0.
 std::uint64_t ContentKey(const planner::Plan& plan);
 
-// Do plans of the same content have lifetimes so close that either serves both programs? Where sizes scale, of another
-// configuration only those that begin alike: as is, such a plan is not followed (plan_follower_candidates.cpp).
+// Do plans of the same content have lifetimes so close that either serves both programs? Where sizes scale, those of
+// two configurations must also begin alike: the one's program does not follow the other's plan otherwise
+// (plan_follower_candidates.cpp).
 bool AreAlike(const planner::Plan& a, const planner::Plan& b);
 
 }  // namespace stalloc::runtime
