@@ -1,4 +1,4 @@
-"""Checks that README.md and RESULTS.md beside this file say the same where they show the same figures."""
+"""Checks that README.md and docs/frameworks.md show the figures of RESULTS.md beside this file."""
 
 import fnmatch
 import os
@@ -7,7 +7,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Rows of README.md's tables, and what they are called in RESULTS.md.
+# Rows of these documents' tables, and what they are called in RESULTS.md.
 WORKLOADS = {
     "GPT-2, 24 layers": "gpt2",
     "Llama-like, recomputation": "llama_rc",
@@ -82,7 +82,7 @@ class Documents(unittest.TestCase):
                 self.assert_is(written, counters[0], name)
 
     def test_frameworks(self):
-        readme = table_with("step time / without", "..", "..", "README.md")
+        readme = table_with("step time / without", "..", "..", "docs", "frameworks.md")
         header, *results = table_with("bytes served %", "RESULTS.md")
         self.assertEqual([without_notes(row[0]) for row in readme[1:]], list(CASES))
         for name, same, *ranges in readme[1:]:

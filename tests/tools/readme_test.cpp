@@ -1,4 +1,4 @@
-// README, the manual page and the program agree: the table of settings, the figures, the verbs. What does not is
+// The documents, the manual page and the program agree: the table of settings, the figures, the verbs. What does not is
 // printed as it should be.
 #include <gtest/gtest.h>
 
@@ -56,9 +56,11 @@ std::string FiguresManual() {
   return text;
 }
 
-TEST(Readme, HasTheTableOfSettings) {
+TEST(Settings, HasTheTable) {
   const std::string table = SettingsMarkdown();
-  EXPECT_NE(Readme().find(table), std::string::npos) << "README.md must contain this table:\n" << table;
+  EXPECT_NE(Text("docs/settings.md").find(table), std::string::npos)
+      << "docs/settings.md must contain this table:\n"
+      << table;
 }
 
 TEST(Readme, NamesEveryVerb) {

@@ -4,14 +4,14 @@
 #   lib/libstalloc.so
 #   lib/stalloc/libunwind.so.8    by which call sites are taken quickly; without it libgcc does it, slower
 #   share/man/man1/stalloc.1
-#   share/doc/stalloc/            README, CHANGELOG, LICENSE, libunwind's copyright
+#   share/doc/stalloc/            README, docs/, CHANGELOG, LICENSE, libunwind's copyright
 #
 # The tree may be moved: the command finds its library, and the library its unwinder, from where they lie themselves.
 install(TARGETS stalloc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS stalloc_shim LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/tools/stalloc.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES docs/launchers.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 
 find_library(STALLOC_LIBUNWIND NAMES libunwind.so.8)
 if(STALLOC_LIBUNWIND)
