@@ -26,7 +26,8 @@ TEST_F(Install, EverythingIsInItsPlaceAndNothingElse) {
   const std::string libraries = STALLOC_INSTALL_LIBRARIES;
   for (const std::string& file : std::vector<std::string>{
            "bin/stalloc", libraries + "/libstalloc.so", "share/man/man1/stalloc.1", "share/doc/stalloc/README.md",
-           "share/doc/stalloc/LICENSE", "share/doc/stalloc/CHANGELOG.md", "share/doc/stalloc/docs/launchers.md", "share/doc/stalloc/docs/settings.md"}) {
+           "share/doc/stalloc/LICENSE", "share/doc/stalloc/CHANGELOG.md", "share/doc/stalloc/docs/launchers.md",
+           "share/doc/stalloc/docs/settings.md"}) {
     EXPECT_TRUE(fs::is_regular_file(In(file))) << file;
   }
   for (const auto& entry : fs::recursive_directory_iterator(Path("tree"))) {

@@ -58,9 +58,8 @@ std::string FiguresManual() {
 
 TEST(Settings, HasTheTable) {
   const std::string table = SettingsMarkdown();
-  EXPECT_NE(Text("docs/settings.md").find(table), std::string::npos)
-      << "docs/settings.md must contain this table:\n"
-      << table;
+  EXPECT_NE(Text("docs/settings.md").find(table), std::string::npos) << "docs/settings.md must contain this table:\n"
+                                                                     << table;
 }
 
 TEST(Readme, NamesEveryVerb) {
