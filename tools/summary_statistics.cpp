@@ -31,7 +31,8 @@ ordered_json PlanRow(const ordered_json& device) {
 
 ordered_json IterationRow(const ordered_json& device, const ordered_json& iteration, const char* first) {
   ordered_json row = {{"ordinal", Member(device, "ordinal")}};
-  for (const char* name : {first, "requests", "planned_requests", "map_calls", "map_us", "waits_inserted"})
+  for (const char* name : {first, "requests", "planned_requests", "map_calls", "map_us", "search_us", "wait_us",
+                           "marker_us", "call_site_us", "learning_us", "waits_inserted"})
     row[name] = Member(iteration, name);
   return row;
 }

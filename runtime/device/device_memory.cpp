@@ -193,6 +193,7 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
     Claim claim;
     {
       std::lock_guard lock(mutex_);
+      const SpentTimer timer(spent(), Cause::kSearch);
       Sweep();
       if (!TakeBest(asked, frugal, &claim)) continue;
       if (!claim.needs_driver) return PublishClaim(asked, claim, false);

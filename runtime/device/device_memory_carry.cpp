@@ -172,6 +172,7 @@ std::optional<StreamTable::Marker> DeviceMemory::RecordBehind(Fence fence) {
 }
 
 CUresult DeviceMemory::CarryWaits(Claim* claim, const Who& who) {
+  const SpentTimer timer(spent(), Cause::kWaits);
   std::vector<Fence> fences;
   for (const auto& wait : claim->waits) {
     const Fence fence = wait.second;

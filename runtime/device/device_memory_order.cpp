@@ -78,6 +78,7 @@ void DeviceMemory::RecordMarker(StreamIndex stream) {
 }
 
 void DeviceMemory::RecordMarkers() {
+  const SpentTimer timer(spent(), Cause::kMarkers);
   RelaxedCapture relaxed(driver_);
   std::array<StreamIndex, kMaxStreams> uncovered;
   std::size_t count = 0;

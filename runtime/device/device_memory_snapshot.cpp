@@ -31,7 +31,7 @@ MemoryCounters DeviceMemory::CountersNow() const {
   const PageStore::Cost& cost = pages_.cost();
   counters.map_calls = cost.map_calls.load(std::memory_order_relaxed);
   counters.unmap_calls = cost.unmap_calls.load(std::memory_order_relaxed);
-  counters.map_ns = cost.map_ns.load(std::memory_order_relaxed);
+  counters.spent = cost.spent.Now();
   counters.views = views_ ? views_->size() : 0;
   counters.growth_bytes = static_cast<std::uint64_t>((Growth() - 1.0) * static_cast<double>(counters.peak_live_bytes));
   if (plans_) {

@@ -165,8 +165,8 @@ void PlanFollower::NoteIteration() noexcept {
   iterations_.Boundary({.requests = now.planned_requests + now.online_requests,
                         .planned = now.planned_requests,
                         .map_calls = cost_.map_calls.load(std::memory_order_relaxed),
-                        .map_ns = cost_.map_ns.load(std::memory_order_relaxed),
-                        .waits = now.waits_inserted},
+                        .waits = now.waits_inserted,
+                        .spent = cost_.spent.Now()},
                        plan_->slots.size());
 }
 

@@ -86,6 +86,7 @@ void Learner::GiveUp() noexcept {
 }
 
 bool Learner::Step(PlanChooser::Clock::time_point now) {
+  const SpentTimer timer(memory_.spent(), Cause::kLearning, CLOCK_THREAD_CPUTIME_ID);
   if (!options_.planning || given_up_) return false;
   memory_.FreeRetiredPlans();
   memory_.TidyViews();

@@ -25,22 +25,6 @@ CUmemAccessDesc AccessOf(CUdevice device, CUmemAccess_flags flags) {
 std::size_t RoundUpToPage(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 }  // namespace
 
-class PageStore::Timer {
- public:
-  explicit Timer(Cost& cost) : cost_(cost), start_(std::chrono::steady_clock::now()) {}
-  ~Timer() {
-    const auto spent = std::chrono::steady_clock::now() - start_;
-    cost_.map_ns.fetch_add(static_cast<std::uint64_t>(std::chrono::nanoseconds(spent).count()),
-                           std::memory_order_relaxed);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
- private:
-  Cost& cost_;
-  std::chrono::steady_clock::time_point start_;
-};
-
 CUresult PageStore::Reserve(std::size_t memory_bytes) noexcept {
   const std::size_t base_bytes = std::min(RoundUpToPage(memory_bytes) * kBaseFactor, kMostBaseBytes);
   const std::size_t views_bytes = RoundUpToPage(memory_bytes) * kViewFactor;
@@ -103,7 +87,7 @@ CUresult PageStore::Open(MappedPages& mapped, CUdeviceptr range, std::size_t fir
 
 CUresult PageStore::ApplyAccess(CUdevice peer) noexcept {
   if (peers_ == nullptr || base_ == 0 || peer == device_) return CUDA_SUCCESS;
-  Timer timer(cost_);
+  const SpentTimer timer(cost_.spent, Cause::kMapping);
   CUresult result = CUDA_SUCCESS;
   std::uint64_t seen = 0;
   do {
@@ -130,7 +114,7 @@ CUresult PageStore::ApplyAccessTo(MappedPages& mapped, CUdeviceptr range, CUdevi
 }
 
 CUresult PageStore::Grow(PageNumber first, PageNumber count) noexcept {
-  Timer timer(cost_);
+  const SpentTimer timer(cost_.spent, Cause::kMapping);
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -156,7 +140,7 @@ CUresult PageStore::Grow(PageNumber first, PageNumber count) noexcept {
 }
 
 void PageStore::Shrink(PageNumber first, PageNumber count) noexcept {
-  Timer timer(cost_);
+  const SpentTimer timer(cost_.spent, Cause::kMapping);
   base_mapped_.Clear(first, count);
   for (PageNumber page = first; page < first + count; ++page) {
     driver_.cuMemUnmap(base_ + std::size_t{page} * kPageBytes, kPageBytes);
@@ -182,7 +166,7 @@ void PageStore::Abandon() noexcept {
 }
 
 CUresult PageStore::MapView(std::size_t offset_bytes, std::span<const PageNumber> pages) noexcept {
-  Timer timer(cost_);
+  const SpentTimer timer(cost_.spent, Cause::kMapping);
   const CUdeviceptr address = views_ + offset_bytes;
   std::size_t done = 0;
   CUresult result = CUDA_SUCCESS;
@@ -197,7 +181,7 @@ CUresult PageStore::MapView(std::size_t offset_bytes, std::span<const PageNumber
 
 CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::size_t mapped_pages, std::span<const PageNumber> pages,
                                   std::span<const std::uint32_t> positions) noexcept {
-  Timer timer(cost_);
+  const SpentTimer timer(cost_.spent, Cause::kMapping);
   const CUdeviceptr address = views_ + offset_bytes;
   std::size_t unmapped = 0;
   std::size_t mapped = 0;
@@ -234,7 +218,7 @@ CUresult PageStore::ExchangePages(std::size_t offset_bytes, std::size_t mapped_p
 }
 
 void PageStore::UnmapView(std::size_t offset_bytes, std::size_t page_count) noexcept {
-  Timer timer(cost_);
+  const SpentTimer timer(cost_.spent, Cause::kMapping);
   views_mapped_.Clear(offset_bytes / kPageBytes, page_count);
   // One call unmaps any number of whole mappings.
   if (page_count != 0) driver_.cuMemUnmap(views_ + offset_bytes, page_count * kPageBytes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -59,13 +60,23 @@ CUresult FreeAndRecord(Process& process, DeviceService& service, CUdeviceptr add
   return result;
 }
 
+std::uint64_t TakeCallSite(const Process& process, TimeSpent& spent, std::size_t size_bytes) {
+  thread_local constinit unsigned taken = 0;
+  if (++taken % kCallSitesPerSample != 0) return CallSiteHash(process.settings.stack_depth, size_bytes);
+  const auto begun = std::chrono::steady_clock::now();
+  const std::uint64_t hash = CallSiteHash(process.settings.stack_depth, size_bytes);
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begun;
+  spent.Add(Cause::kCallSites, static_cast<std::uint64_t>(took.count()) * kCallSitesPerSample);
+  return hash;
+}
+
 // Throws for want of host memory.
 Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, std::size_t size_bytes, StreamOrder order,
                   CUresult* result) {
   DeviceMemory& memory = place.service->memory();
   const bool wanted = memory.WantsCallSite(size_bytes);
   // Whoever reads the trace has no plan that knows the request without. Memory is served as it is without a trace.
-  const std::uint64_t call_site = wanted || process.traced ? CallSiteHash(process.settings.stack_depth, size_bytes) : 0;
+  const std::uint64_t call_site = wanted || process.traced ? TakeCallSite(process, memory.spent(), size_bytes) : 0;
   ContextOnDemand context(process.driver, place.service->context(), place.context);
   // Without a stream it is the current context's, which the thread has just been told.
   const DeviceMemory::Owner owner = order ? DeviceMemory::kNoOwner : t_context.owner;

@@ -48,8 +48,13 @@ Json Named(const IterationLog::Totals& spent) {
   return {{"requests", spent.requests},
           {"planned_requests", spent.planned},
           {"map_calls", spent.map_calls},
-          {"map_us", spent.map_ns / 1000},
-          {"waits_inserted", spent.waits}};
+          {"map_us", spent.spent.us(Cause::kMapping)},
+          {"waits_inserted", spent.waits},
+          {"wait_us", spent.spent.us(Cause::kWaits)},
+          {"search_us", spent.spent.us(Cause::kSearch)},
+          {"marker_us", spent.spent.us(Cause::kMarkers)},
+          {"call_site_us", spent.spent.us(Cause::kCallSites)},
+          {"learning_us", spent.spent.us(Cause::kLearning)}};
 }
 
 const char* NameOf(PlanStatus::State state) {
@@ -190,8 +195,8 @@ DeviceStatistics StatisticsOf(const DeviceService& service) {
   const IterationLog::Totals now = {.requests = memory.counters.planned_requests + memory.counters.online_requests,
                                     .planned = memory.counters.planned_requests,
                                     .map_calls = memory.counters.map_calls,
-                                    .map_ns = memory.counters.map_ns,
-                                    .waits = memory.counters.waits_inserted};
+                                    .waits = memory.counters.waits_inserted,
+                                    .spent = memory.counters.spent};
   return {.ordinal = static_cast<int>(service.device()),
           .name = service.name(),
           .figures = FiguresOf(memory),

@@ -14,7 +14,7 @@ std::vector<IterationLog::Iteration> Last(const IterationLog& log) {
 }
 
 IterationLog::Totals At(std::uint64_t requests, std::uint64_t map_calls) {
-  return {.requests = requests, .map_calls = map_calls, .map_ns = 10 * map_calls};
+  return {.requests = requests, .map_calls = map_calls, .spent = {{10 * map_calls}}};
 }
 
 // Weights and three iterations of 100 requests were made before the plan came into force.
@@ -30,7 +30,7 @@ TEST(IterationLog, ReckonsTheIterationsBeforeThePlan) {
   EXPECT_EQ(Last(log)[0].number, 4u);
   EXPECT_EQ(Last(log)[0].spent.requests, 100u);
   EXPECT_EQ(Last(log)[0].spent.map_calls, 7u);
-  EXPECT_EQ(Last(log)[0].spent.map_ns, 70u);
+  EXPECT_EQ(Last(log)[0].spent.spent[Cause::kMapping], 70u);
   EXPECT_EQ(log.warm_from(), 5u) << "four are over";
   EXPECT_EQ(log.warm().map_calls, 57u);
 }

@@ -22,7 +22,7 @@ Statistics Example() {
   counters.peak_reserved_bytes = 10 * kGiB + kGiB / 16;
   counters.planned_requests = 999;
   counters.online_requests = 1;
-  counters.map_ns = 1234567;
+  counters.spent[Cause::kMapping] = 1234567;
   memory.idle.view_bytes = 77;
   statistics.devices.push_back({.ordinal = 0, .name = "Device \"A\" \xff", .figures = FiguresOf(memory)});
   statistics.passed_through_requests = 12;
@@ -37,7 +37,7 @@ TEST(Statistics, FiguresComeFromTheCounters) {
   memory.idle.remainder_bytes = 5;
   counters.live_bytes = 1;
   counters.out_of_memory = 2;
-  counters.map_ns = 3999;
+  counters.spent[Cause::kMapping] = 3999;
   counters.iterations = 4;
   const DeviceFigures figures = FiguresOf(memory);
   EXPECT_EQ(figures.idle_remainder_bytes, 5U);
@@ -150,9 +150,13 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
                  .choices = 5,
                  .pressure_switches = 2};
   for (std::uint64_t i = 1; i <= 6; ++i)
-    device.iterations.Boundary({.requests = 100 * i, .planned = 90 * i, .map_calls = 7, .map_ns = 8000, .waits = i},
+    device.iterations.Boundary({.requests = 100 * i,
+                                .planned = 90 * i,
+                                .map_calls = 7,
+                                .waits = i,
+                                .spent = {{8000, 10'000 * i, 20'000 * i, 30'000 * i, 40'000 * i, 50'000 * i}}},
                                100);
-  device.after_warm_up = {.requests = 200, .planned = 180, .map_calls = 0, .map_ns = 0, .waits = 2};
+  device.after_warm_up = {.requests = 200, .planned = 180, .map_calls = 0, .waits = 2, .spent = {{0, 5999}}};
   json = nlohmann::json::parse(StatisticsJson(statistics))["devices"][0];
   EXPECT_EQ(json["limit_bytes"], 123);
   EXPECT_EQ(json["plan"], nlohmann::json::parse(R"({"state": "settled", "reason": null, "kept": "used",
@@ -160,9 +164,11 @@ TEST(Statistics, TheJsonTellsOfThePlanAndTheIterations) {
       "requests": 100, "planned_requests": 99, "choices": 5, "pressure_switches": 2})"));
   ASSERT_EQ(json["last_iterations"].size(), 5U);
   EXPECT_EQ(json["last_iterations"][4], nlohmann::json::parse(R"({"number": 6, "requests": 100,
-      "planned_requests": 90, "map_calls": 0, "map_us": 0, "waits_inserted": 1})"));
+      "planned_requests": 90, "map_calls": 0, "map_us": 0, "waits_inserted": 1, "wait_us": 20, "search_us": 10,
+      "marker_us": 30, "call_site_us": 40, "learning_us": 50})"));
   EXPECT_EQ(json["after_warm_up"], nlohmann::json::parse(R"({"from_iteration": 5, "requests": 200,
-      "planned_requests": 180, "map_calls": 0, "map_us": 0, "waits_inserted": 2})"));
+      "planned_requests": 180, "map_calls": 0, "map_us": 0, "waits_inserted": 2, "wait_us": 0, "search_us": 5,
+      "marker_us": 0, "call_site_us": 0, "learning_us": 0})"));
 }
 
 TEST(Statistics, FragmentationStaysInItsRange) {

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/base/time_spent.h"
+
 namespace stalloc::runtime {
 
 class IterationLog {
@@ -18,12 +20,12 @@ class IterationLog {
     std::uint64_t requests = 0;
     std::uint64_t planned = 0;
     std::uint64_t map_calls = 0;
-    std::uint64_t map_ns = 0;
     std::uint64_t waits = 0;
+    SpentNs spent;
 
     Totals operator-(const Totals& before) const {
-      return {requests - before.requests, planned - before.planned, map_calls - before.map_calls,
-              map_ns - before.map_ns, waits - before.waits};
+      return {requests - before.requests, planned - before.planned, map_calls - before.map_calls, waits - before.waits,
+              spent - before.spent};
     }
   };
   struct Iteration {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/iteration_log.h"
+#include "runtime/base/time_spent.h"
 
 namespace stalloc::runtime {
 
@@ -34,7 +35,7 @@ struct MemoryCounters : PlanCounters {
   std::uint64_t frees = 0;
   std::uint64_t map_calls = 0;
   std::uint64_t unmap_calls = 0;
-  std::uint64_t map_ns = 0;
+  SpentNs spent;
   std::uint64_t waits_inserted = 0;
   std::uint64_t stalled_ns = 0;    // that the main stream stood still at them, as far as it was measured
   std::uint64_t growth_bytes = 0;  // that may be held beyond the peak of live ones to save time

@@ -156,6 +156,8 @@ class DeviceMemory {
   bool refused() const noexcept { return refused_bytes_.load(std::memory_order_relaxed) != 0; }
 
   MemoryCounters Counters() const;
+  // What serving took the host: for those who do a part of it outside, to add theirs.
+  TimeSpent& spent() noexcept { return pages_.spent(); }
   // Linear in blocks, fragments and views, half of it under the lock: for reports only.
   MemorySnapshot Snapshot() const;
   std::uint64_t IdleBytes() const;

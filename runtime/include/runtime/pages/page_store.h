@@ -13,6 +13,7 @@
 
 #include "runtime/base/driver_api.h"
 #include "runtime/base/lazy_array.h"
+#include "runtime/base/time_spent.h"
 #include "runtime/pages/free_space.h"
 #include "runtime/pages/mapped_pages.h"
 #include "runtime/pages/peer_access.h"
@@ -26,7 +27,7 @@ class PageStore {
   struct Cost {
     std::atomic<std::uint64_t> map_calls{0};  // handles mapped, base range and views
     std::atomic<std::uint64_t> unmap_calls{0};
-    std::atomic<std::uint64_t> map_ns{0};  // spent in the driver for both
+    TimeSpent spent;  // mapping here, other causes by whoever has the pages served
   };
 
   // `peers` (optional) outlives this.
@@ -77,6 +78,7 @@ class PageStore {
   CUresult ApplyAccess(CUdevice peer) noexcept;
 
   const Cost& cost() const noexcept { return cost_; }
+  TimeSpent& spent() noexcept { return cost_.spent; }
 
  private:
   // Which changes of peers to carry out: access that somebody has, or also that somebody has no more.
@@ -84,7 +86,6 @@ class PageStore {
   CUresult SetAccess(CUdeviceptr address, std::size_t bytes, Peers which = Peers::kThatHave) noexcept;
   CUresult Open(MappedPages& mapped, CUdeviceptr range, std::size_t first, std::size_t count) noexcept;
   CUresult ApplyAccessTo(MappedPages& mapped, CUdeviceptr range, CUdevice peer) noexcept;
-  class Timer;
 
   const DriverApi& driver_;
   const CUdevice device_;
