@@ -1,4 +1,4 @@
-// Entry points of arrays and of code, which is not simulated. Copies of arrays are in api_copy_rows.cpp.
+// Entry points of arrays. Copies of arrays are in api_copy_rows.cpp.
 #include "call.h"
 
 namespace stalloc::simcuda {
@@ -79,30 +79,6 @@ SIMCUDA_EXPORT CUresult cuArrayDestroy(CUarray array) {
 
 SIMCUDA_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned) {
   return NotSimulated(SIMCUDA_ENTRY(cuMipmappedArrayCreate));
-}
-
-SIMCUDA_EXPORT CUresult cuModuleLoad(CUmodule*, const char*) { return NotSimulated(SIMCUDA_ENTRY(cuModuleLoad)); }
-
-SIMCUDA_EXPORT CUresult cuModuleLoadData(CUmodule*, const void*) {
-  return NotSimulated(SIMCUDA_ENTRY(cuModuleLoadData));
-}
-
-SIMCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule*, const void*, unsigned, CUjit_option*, void**) {
-  return NotSimulated(SIMCUDA_ENTRY(cuModuleLoadDataEx));
-}
-
-SIMCUDA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule*, const void*) {
-  return NotSimulated(SIMCUDA_ENTRY(cuModuleLoadFatBinary));
-}
-
-SIMCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary*, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*,
-                                          void**, unsigned) {
-  return NotSimulated(SIMCUDA_ENTRY(cuLibraryLoadData));
-}
-
-SIMCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary*, const char*, CUjit_option*, void**, unsigned,
-                                              CUlibraryOption*, void**, unsigned) {
-  return NotSimulated(SIMCUDA_ENTRY(cuLibraryLoadFromFile));
 }
 
 }  // namespace stalloc::simcuda

@@ -1,4 +1,4 @@
-// Entry points that describe devices. They look like an H200 as far as an allocator asks.
+// Entry points that describe devices: see cards.h.
 #include <cstdio>
 #include <cstring>
 
@@ -7,39 +7,12 @@
 namespace stalloc::simcuda {
 namespace {
 
-int AttributeOf(CUdevice_attribute attribute, const Device& device) {
+int AttributeOf(const Machine& machine, CUdevice_attribute attribute, const Device& device) {
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      return 9;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      return 132;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-      return 32;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-      return 1024;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
-    case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
-      return 512;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       return device.index + 1;
-    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
-      return CU_MEM_HANDLE_TYPE_NONE;
-    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
-    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
-      return 1;
     default:
-      return 0;
+      return CardAttribute(machine.card(), attribute);
   }
 }
 
@@ -75,7 +48,8 @@ SIMCUDA_EXPORT CUresult cuDeviceGetName(char* name, int capacity, CUdevice index
   return Enter(SIMCUDA_ENTRY(cuDeviceGetName), [&](Call& call) {
     if (name == nullptr || capacity <= 0) return CUDA_ERROR_INVALID_VALUE;
     if (call.machine.FindDevice(index) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    std::snprintf(name, static_cast<std::size_t>(capacity), "Simulated CUDA device");
+    std::snprintf(name, static_cast<std::size_t>(capacity), "%s",
+                  call.machine.config.card != nullptr ? call.machine.config.card->name : "Simulated CUDA device");
     return CUDA_SUCCESS;
   });
 }
@@ -94,7 +68,7 @@ SIMCUDA_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attr
     const Device* device = call.machine.FindDevice(index);
     if (value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
     if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    *value = AttributeOf(attribute, *device);
+    *value = AttributeOf(call.machine, attribute, *device);
     return CUDA_SUCCESS;
   });
 }

@@ -8,6 +8,7 @@ SIMCUDA_EXPORT CUresult cuInit(unsigned flags) {
   return Enter(SIMCUDA_ENTRY(cuInit), [&](Call& call) {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (call.machine.forked) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!call.machine.usable) return CUDA_ERROR_INVALID_DEVICE;
     if (call.machine.devices.empty()) return CUDA_ERROR_NO_DEVICE;
     call.machine.initialised = true;
     return CUDA_SUCCESS;

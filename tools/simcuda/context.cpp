@@ -36,6 +36,7 @@ void CloseContext(Machine& machine, Context& context) {
   context.stream_handles.clear();
   context.event_handles.clear();
   machine.blocks.ReleaseAll(context);
+  ForgetCode(machine, context);
   context.per_thread.clear();
   context.streams.clear();
   context.peers.clear();

@@ -34,6 +34,11 @@ SIMCUDA_EXPORT CUresult simcudaReadTag(CUstream stream, CUdeviceptr address, siz
   return QueueKernel(stream, {{address, size_bytes, tag}}, {}, 0);
 }
 
+SIMCUDA_EXPORT int* simcudaRuntimeError(void) {
+  thread_local constinit int error = 0;
+  return &error;
+}
+
 SIMCUDA_EXPORT uint64_t simcudaCorruptions(void) {
   Machine& machine = Machine::Get();
   const std::lock_guard lock(machine.mutex);
@@ -102,7 +107,7 @@ SIMCUDA_EXPORT size_t simcudaAdvance(size_t steps) {
 }
 
 SIMCUDA_EXPORT void simcudaReset(const simcudaConfig* config) {
-  Reset({config->device_count, config->memory_bytes, config->seed, config->max_pending, true});
+  Reset({config->device_count, nullptr, config->memory_bytes, config->seed, config->max_pending, true});
 }
 
 }  // namespace stalloc::simcuda

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "simcuda/extensions.h"
@@ -11,7 +12,10 @@ namespace stalloc::simcuda {
 Machine& Machine::Get() {
   static Machine* const machine = [] {
     auto* made = new Machine;
-    made->Restart(ConfigFromEnvironment());
+    std::string error;
+    made->Restart(ConfigFromEnvironment(&error));
+    if (!error.empty()) std::fprintf(stderr, "simcuda: %s\n", error.c_str());
+    made->usable = error.empty();
     pthread_atfork([] { Get().mutex.lock(); }, [] { Get().mutex.unlock(); },
                    [] {
                      Get().forked = Get().initialised;
@@ -47,6 +51,8 @@ void Machine::Restart(const Config& fresh) {
   graphs.Clear();
   pools.Clear();
   arrays.Clear();
+  code_modules.Clear();
+  functions.Clear();
   devices.clear();
   virtual_handles.clear();
   handle_of.clear();

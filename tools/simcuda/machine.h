@@ -16,6 +16,8 @@
 #include "address_space.h"
 #include "array.h"
 #include "capture.h"
+#include "cards.h"
+#include "code.h"
 #include "context.h"
 #include "handle_table.h"
 #include "host_thread.h"
@@ -62,6 +64,7 @@ struct Machine {
     return index >= 0 && index < static_cast<int>(devices.size()) ? devices[static_cast<std::size_t>(index)].get()
                                                                   : nullptr;
   }
+  const Card& card() const { return *(config.card != nullptr ? config.card : FindCard("h200")); }
   // May `device` reach the memory of `owner`, as far as the machine is built?
   bool Connected(int device, int owner) const { return device == owner || config.peer_access; }
   HostRange* FindHostRange(std::uint64_t address, std::uint64_t* begin = nullptr);
@@ -73,6 +76,7 @@ struct Machine {
   Ledger ledger;
   Config config;
   std::uint64_t epoch = 0;  // counts restarts: what threads remember of an earlier one is void
+  bool usable = true;       // false: the environment names a card that there is not, and cuInit fails
   bool initialised = false;
   bool forked = false;         // a child of a process that had initialised: nothing works any more
   bool deinitialised = false;  // the shared library was unloaded, or the process ends
@@ -93,6 +97,8 @@ struct Machine {
   HandleTable<Graph, CUgraph> graphs{0x14'0000'0000};
   HandleTable<GraphExec, CUgraphExec> graph_execs{0x15'0000'0000};
   HandleTable<Array, CUarray> arrays{0x17'0000'0000};
+  HandleTable<CodeModule, CUmodule> code_modules{0x18'0000'0000};  // libraries too
+  HandleTable<Function, CUfunction> functions{0x19'0000'0000};     // kernels too
   std::vector<std::shared_ptr<Context>> all_contexts;  // destroyed ones too: streams and threads point to them
   std::vector<std::shared_ptr<Capture>> captures;      // in progress
 

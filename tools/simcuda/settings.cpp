@@ -1,7 +1,9 @@
 // The environment variables of the simulated device.
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
+#include "cards.h"
 #include "runtime/base/byte_size.h"
 #include "simcuda/device.h"
 
@@ -28,8 +30,16 @@ void ReadSize(const char* name, std::uint64_t* bytes) {
 
 }  // namespace
 
-Config ConfigFromEnvironment() {
+Config ConfigFromEnvironment(std::string* error) {
   Config config;
+  const char* device = std::getenv("SIMCUDA_DEVICE");
+  if (device != nullptr && *device != 0) {
+    config.card = FindCard(device);
+    if (config.card != nullptr)
+      config.memory_bytes = config.card->memory_bytes;
+    else if (error != nullptr)
+      *error = std::string("SIMCUDA_DEVICE=") + device + ": no such card is simulated; there are " + CardKeys();
+  }
   Read("SIMCUDA_DEVICES", &config.device_count);
   if (config.device_count < 0 || config.device_count > kMostDevices) config.device_count = Config().device_count;
   ReadSize("SIMCUDA_MEMORY", &config.memory_bytes);

@@ -26,6 +26,8 @@ class Work {
   // Calls back into the program: then RunOnHost is called instead of Run, without the lock.
   virtual bool runs_on_host() const { return false; }
   virtual void RunOnHost() {}
+  // What it is in a graph.
+  virtual CUgraphNodeType node_type() const { return CU_GRAPH_NODE_TYPE_EMPTY; }
 
   const std::uint64_t duration_ns;
 };

@@ -180,6 +180,15 @@ CUresult Copy::Run(Machine& machine, Stream& stream) {
   return CUDA_SUCCESS;
 }
 
+CUresult WriteWord::Run(Machine& machine, Stream& stream) {
+  if (const CUresult error = CheckAccess(machine, *stream.context, address_, size_bytes_, true)) return error;
+  if (machine.FindHostRange(address_) != nullptr)
+    std::memcpy(reinterpret_cast<void*>(address_), &value_, size_bytes_);
+  else
+    WriteContent(machine, address_, size_bytes_, HostContent(&value_, size_bytes_, 0));
+  return CUDA_SUCCESS;
+}
+
 CUresult ReleaseBlock::Run(Machine& machine, Stream&) {
   machine.blocks.Release(address_);
   return CUDA_SUCCESS;

@@ -7,6 +7,7 @@
 
 #include "contents.h"
 #include "cuda_driver.h"
+#include "launch.h"
 #include "simcuda/extensions.h"
 #include "stream.h"
 
@@ -27,6 +28,7 @@ class Kernel : public Work {
   Kernel(std::vector<simcudaRange> reads, std::vector<simcudaRange> writes, std::uint64_t duration)
       : Work(duration), reads_(std::move(reads)), writes_(std::move(writes)) {}
   CUresult Run(Machine& machine, Stream& stream) override;
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
 
  private:
   std::vector<simcudaRange> reads_, writes_;
@@ -36,6 +38,7 @@ class Fill : public Work {
  public:
   Fill(CUdeviceptr address, std::uint64_t size_bytes, std::uint32_t pattern);
   CUresult Run(Machine& machine, Stream& stream) override;
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_MEMSET; }
 
  private:
   CUdeviceptr address_;
@@ -61,6 +64,7 @@ class Copy : public Work {
   // `snapshot`: the source's bytes, where they were taken when the copy was queued (pageable host memory); else empty.
   Copy(CopyEnd destination, CopyEnd source, std::uint64_t size_bytes, std::vector<std::uint8_t> snapshot);
   CUresult Run(Machine& machine, Stream& stream) override;
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_MEMCPY; }
 
  private:
   CopyEnd destination_, source_;
@@ -68,10 +72,32 @@ class Copy : public Work {
   std::vector<std::uint8_t> snapshot_;
 };
 
+// Four or eight bytes.
+class WriteWord : public Work {
+ public:
+  WriteWord(CUdeviceptr address, std::uint64_t value, std::size_t size_bytes)
+      : address_(address), value_(value), size_bytes_(size_bytes) {}
+  CUresult Run(Machine& machine, Stream& stream) override;
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP; }
+
+ private:
+  CUdeviceptr address_;
+  std::uint64_t value_;
+  std::size_t size_bytes_;
+};
+
+// One that changes nothing: a wait for a value, a flush.
+class MemoryOperation : public Work {
+ public:
+  CUresult Run(Machine&, Stream&) override { return CUDA_SUCCESS; }
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP; }
+};
+
 class HostFunction : public Work {
  public:
   HostFunction(CUhostFn function, void* argument) : function_(function), argument_(argument) {}
   CUresult Run(Machine&, Stream&) override { return CUDA_SUCCESS; }
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_HOST; }
   bool runs_on_host() const override { return true; }
   void RunOnHost() override { function_(argument_); }
 
@@ -87,6 +113,7 @@ class RecordTime : public Work {
     record_->time_ns = stream.clock_ns;
     return CUDA_SUCCESS;
   }
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_EVENT_RECORD; }
 
  private:
   std::shared_ptr<EventRecord> record_;

@@ -1,6 +1,4 @@
 // Devices, versions, errors.
-#include <cstring>
-
 #include "../error_names.h"
 #include "runtime.h"
 
@@ -11,7 +9,20 @@ CUDART_EXPORT cudaError_t cudaPeekAtLastError() { return LastError(false); }
 
 // The numbers and sentences are the driver's; the names are the runtime's own.
 CUDART_EXPORT const char* cudaGetErrorString(cudaError_t error) {
-  if (error == cudaErrorInsufficientDriver) return "CUDA driver version is insufficient for CUDA runtime version";
+  switch (error) {
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidSymbol:
+      return "invalid device symbol";
+    case cudaErrorMissingConfiguration:
+      return "__global__ function call is not configured";
+    case cudaErrorInvalidDeviceFunction:
+      return "invalid device function";
+    default:
+      break;
+  }
   const char* sentence = stalloc::simcuda::ErrorSentence(static_cast<CUresult>(error));
   return sentence != nullptr ? sentence : "unrecognized error code";
 }
@@ -26,6 +37,10 @@ CUDART_EXPORT const char* cudaGetErrorName(cudaError_t error) {
     CUDART_ERROR(cudaErrorMemoryAllocation)
     CUDART_ERROR(cudaErrorInitializationError)
     CUDART_ERROR(cudaErrorCudartUnloading)
+    CUDART_ERROR(cudaErrorInvalidConfiguration)
+    CUDART_ERROR(cudaErrorInvalidSymbol)
+    CUDART_ERROR(cudaErrorMissingConfiguration)
+    CUDART_ERROR(cudaErrorInvalidDeviceFunction)
     CUDART_ERROR(cudaErrorInsufficientDriver)
     CUDART_ERROR(cudaErrorNoDevice)
     CUDART_ERROR(cudaErrorInvalidDevice)
@@ -39,6 +54,8 @@ CUDART_EXPORT const char* cudaGetErrorName(cudaError_t error) {
     CUDART_ERROR(cudaErrorPeerAccessAlreadyEnabled)
     CUDART_ERROR(cudaErrorPeerAccessNotEnabled)
     CUDART_ERROR(cudaErrorContextIsDestroyed)
+    CUDART_ERROR(cudaErrorLaunchFailure)
+    CUDART_ERROR(cudaErrorGraphExecUpdateFailure)
     CUDART_ERROR(cudaErrorHostMemoryAlreadyRegistered)
     CUDART_ERROR(cudaErrorHostMemoryNotRegistered)
     CUDART_ERROR(cudaErrorNotPermitted)
@@ -61,7 +78,7 @@ CUDART_EXPORT const char* cudaGetErrorName(cudaError_t error) {
 
 CUDART_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
   if (version == nullptr) return Finish(cudaErrorInvalidValue);
-  *version = CUDART_VERSION;
+  *version = kRuntimeVersion;
   return cudaSuccess;
 }
 
@@ -103,33 +120,6 @@ CUDART_EXPORT cudaError_t cudaDeviceSynchronize() {
 CUDART_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return Finish(WithDriver([&](const Driver& driver) {
     return driver.legacy.real_cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute), device);
-  }));
-}
-
-CUDART_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  return Finish(WithDriver([&](const Driver& driver) {
-    const DriverFunctions& functions = driver.legacy;
-    if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::memset(properties, 0, sizeof(*properties));
-    if (const CUresult error = functions.real_cuDeviceGetName(properties->name, sizeof(properties->name), device))
-      return error;
-    functions.real_cuDeviceTotalMem(&properties->totalGlobalMem, device);
-    functions.real_cuDeviceGetUuid(&properties->uuid, device);
-    const auto attribute = [&](CUdevice_attribute which) {
-      int value = 0;
-      functions.real_cuDeviceGetAttribute(&value, which, device);
-      return value;
-    };
-    properties->major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-    properties->minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-    properties->multiProcessorCount = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    properties->warpSize = attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
-    properties->maxThreadsPerBlock = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-    properties->textureAlignment = static_cast<size_t>(attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT));
-    properties->unifiedAddressing = attribute(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
-    properties->memoryPoolsSupported = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
-    properties->pciBusID = attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
-    return CUDA_SUCCESS;
   }));
 }
 

@@ -32,6 +32,9 @@ const Driver* Load() {
             reinterpret_cast<void**>(&driver.get_proc_address))) {
     return nullptr;
   }
+  driver.declare_variable =
+      reinterpret_cast<decltype(driver.declare_variable)>(dlsym(library, "simcudaDeclareVariable"));
+  driver.last_error = reinterpret_cast<decltype(driver.last_error)>(dlsym(library, "simcudaRuntimeError"));
   const bool complete = Fill(first, CU_GET_PROC_ADDRESS_DEFAULT, &driver.legacy) &&
                         Fill(first, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &driver.per_thread);
   return complete ? &driver : nullptr;

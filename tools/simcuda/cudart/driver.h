@@ -18,6 +18,9 @@ struct DriverFunctions {
 struct Driver {
   DriverFunctions legacy;      // stream 0 is the legacy stream
   DriverFunctions per_thread;  // stream 0 is the per-thread one
+  // The simulated driver's own (simcuda/extensions.h): where a real one reads a code image, it has to be told.
+  CUresult (*declare_variable)(CUlibrary, const char*, size_t) = nullptr;
+  int* (*last_error)() = nullptr;
   // cuGetProcAddress in its two ABIs, as the driver itself resolves that name.
   decltype(&::cuGetProcAddress_v2) get_proc_address = nullptr;
   CUresult (*get_proc_address_11030)(const char*, void**, int, cuuint64_t) = nullptr;

@@ -26,7 +26,7 @@ cudaError_t FindEntryPoint(const char* name, void** function, unsigned version, 
 // Looks for the version that this runtime was made with.
 CUDART_EXPORT cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
                                                   cudaDriverEntryPointQueryResult* status) {
-  return FindEntryPoint(name, function, CUDART_VERSION, flags, status);
+  return FindEntryPoint(name, function, kRuntimeVersion, flags, status);
 }
 
 CUDART_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,

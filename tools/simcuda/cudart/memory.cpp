@@ -1,4 +1,5 @@
 // Memory without stream order.
+#include <cstddef>
 #include <cstring>
 
 #include "runtime.h"
@@ -127,7 +128,8 @@ CUDART_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attrib
                                     CU_POINTER_ATTRIBUTE_HOST_POINTER};
     void* values[] = {&type, &managed, &device, &device_pointer, &host_pointer};
     if (const CUresult error = driver.real_cuPointerGetAttributes(5, wanted, values, Address(pointer))) return error;
-    std::memset(attributes, 0, sizeof(*attributes));
+    // What CUDA 13 has beyond this is reserved, and CUDA 12 has no memory for it.
+    std::memset(attributes, 0, offsetof(cudaPointerAttributes, reserved));
     if (managed != 0)
       attributes->type = cudaMemoryTypeManaged;
     else if (type == CU_MEMORYTYPE_DEVICE)

@@ -7,7 +7,9 @@ namespace {
 
 constexpr int kMostDevices = 32;
 
-thread_local constinit cudaError_t last_error = cudaSuccess;
+// Of a process without a driver, whose calls all fail alike.
+thread_local constinit cudaError_t own_last_error = cudaSuccess;
+thread_local constinit cudaError_t* last_error_slot = nullptr;
 thread_local constinit int thread_device = 0;
 
 // The primary contexts, each retained once for the process until a reset.
@@ -29,16 +31,27 @@ CUresult Retain(const Driver& driver, int device) {
   return result;
 }
 
+cudaError_t& LastErrorSlot() {
+  if (last_error_slot == nullptr) {
+    const Driver* driver = LoadedDriver();
+    last_error_slot = driver != nullptr && driver->last_error != nullptr
+                          ? reinterpret_cast<cudaError_t*>(driver->last_error())
+                          : &own_last_error;
+  }
+  return *last_error_slot;
+}
+
 }  // namespace
 
 cudaError_t Finish(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
+  if (error != cudaSuccess) LastErrorSlot() = error;
   return error;
 }
 
 cudaError_t LastError(bool clear) {
-  const cudaError_t error = last_error;
-  if (clear) last_error = cudaSuccess;
+  cudaError_t& slot = LastErrorSlot();
+  const cudaError_t error = slot;
+  if (clear) slot = cudaSuccess;
   return error;
 }
 
@@ -73,7 +86,7 @@ CUresult ResetDevice(const Driver& driver) {
   const int device = ChosenDevice(driver);
   const std::lock_guard lock(primary_mutex);
   primaries[device].retained = false;
-  last_error = cudaSuccess;
+  LastErrorSlot() = cudaSuccess;
   return driver.legacy.real_cuDevicePrimaryCtxReset(device);
 }
 

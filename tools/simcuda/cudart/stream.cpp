@@ -69,6 +69,12 @@ CUDART_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_
       WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphInstantiate(exec, graph, flags); }));
 }
 
+CUDART_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                        unsigned long long flags) {
+  return Finish(
+      WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphInstantiate(exec, graph, flags); }));
+}
+
 CUDART_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return Finish(WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphExecDestroy(exec); }));
 }

@@ -119,6 +119,14 @@ CUDART_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t f
       [&](const DriverFunctions& driver) { return driver.real_cuLaunchHostFunc(stream, function, argument); }));
 }
 
+CUDART_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* argument,
+                                                unsigned flags) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    // The two callbacks differ in the names of their types only.
+    return driver.real_cuStreamAddCallback(stream, reinterpret_cast<CUstreamCallback>(function), argument, flags);
+  }));
+}
+
 CUDART_EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   return Finish(WithContext([&](const DriverFunctions& driver) {
     return driver.real_cuStreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(mode));
@@ -136,10 +144,9 @@ CUDART_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamC
   }));
 }
 
-CUDART_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                                   unsigned long long* id, cudaGraph_t* graph,
-                                                   const cudaGraphNode_t** dependencies,
-                                                   const cudaGraphEdgeData** edges, size_t* count) {
+CUDART_RENAMED_STREAM("cudaStreamGetCaptureInfo", "cudaStreamGetCaptureInfo_v3", GetCaptureInfo, cudaStream_t stream,
+                      cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+                      const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count) {
   return Finish(WithContext([&](const DriverFunctions& driver) {
     cuuint64_t capture = 0;
     const CUresult result =

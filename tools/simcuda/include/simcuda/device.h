@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace stalloc::simcuda {
 
+struct Card;
+
 struct Config {
   int device_count = 1;
+  const Card* card = nullptr;                 // which one the devices look like; null: an H200 that says what it is
   std::uint64_t memory_bytes = 140ull << 30;  // of each device
   std::uint64_t seed = 1;                     // of the order in which streams make progress
   // Operations that a stream holds back before it executes the oldest. 0: work executes as it is queued.
@@ -16,11 +20,14 @@ struct Config {
   bool peer_access = true;  // devices can reach each other's memory
 };
 
-// SIMCUDA_DEVICES, SIMCUDA_MEMORY (runtime/base/byte_size.h), SIMCUDA_SEED, SIMCUDA_LAG (max_pending),
+// SIMCUDA_DEVICE (cards.h: the name of a card, whose memory the devices then have), SIMCUDA_DEVICES (how many),
+// SIMCUDA_MEMORY (runtime/base/byte_size.h), SIMCUDA_SEED, SIMCUDA_LAG (max_pending),
 // SIMCUDA_PEERS (0: devices cannot reach each other's memory). What is not set or not a number keeps its default. The
 // devices of a process start with this. libcuda.so.1 also knows SIMCUDA_REPORT: a file to which it writes, at the end,
 // one JSON object with corruptions, first_corruption, peak_physical_bytes and virtual_time_ns.
-Config ConfigFromEnvironment();
+//
+// SIMCUDA_DEVICE with a name that no card has is an error: *error says so.
+Config ConfigFromEnvironment(std::string* error = nullptr);
 
 // Forgets everything and starts with fresh devices: handles and contexts of before are invalid in every thread. No
 // other thread may be inside a CUDA call. The caller calls cuInit again.

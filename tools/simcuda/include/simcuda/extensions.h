@@ -34,6 +34,12 @@ SIMCUDA_API CUresult simcudaLaunch(CUstream stream, const simcudaRange* reads, s
 SIMCUDA_API CUresult simcudaWriteTag(CUstream stream, CUdeviceptr address, size_t size_bytes, uint64_t tag);
 SIMCUDA_API CUresult simcudaReadTag(CUstream stream, CUdeviceptr address, size_t size_bytes, uint64_t tag);
 
+/* A variable of a library's code: its name and size, which the real driver reads off the image. */
+SIMCUDA_API CUresult simcudaDeclareVariable(CUlibrary library, const char* name, size_t size_bytes);
+
+/* Where the runtimes of the process keep the calling thread's last error. */
+SIMCUDA_API int* simcudaRuntimeError(void);
+
 /* Reads that found other contents than they expected, and a sentence about the first of them. The text is cut to
  * `capacity` bytes, always ends in 0 where capacity > 0, and is empty when there was none. Returns its full length. */
 SIMCUDA_API uint64_t simcudaCorruptions(void);

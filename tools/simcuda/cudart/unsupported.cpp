@@ -1,0 +1,28 @@
+// Functions that programs import and the simulation does not have: they say so.
+#include "runtime.h"
+
+namespace stalloc::simcuda::cudart {
+
+CUDART_EXPORT cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char*, unsigned) {
+  return Finish(cudaErrorNotSupported);
+}
+
+CUDART_RENAMED("cudaGraphNodeGetDependencies", "cudaGraphNodeGetDependencies_v2", NodeDependencies, cudaGraphNode_t,
+               cudaGraphNode_t*, cudaGraphEdgeData*, size_t*) {
+  return Finish(cudaErrorNotSupported);
+}
+
+CUDART_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) {
+  return Finish(cudaErrorNotSupported);
+}
+
+CUDART_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
+  return Finish(cudaErrorNotSupported);
+}
+
+CUDART_RENAMED("cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2", MemPrefetch, const void*, size_t, cudaMemLocation,
+               unsigned, cudaStream_t) {
+  return Finish(cudaErrorNotSupported);
+}
+
+}  // namespace stalloc::simcuda::cudart
