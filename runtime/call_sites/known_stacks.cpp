@@ -11,6 +11,7 @@ constexpr int kThreads = 16;
 // How far from its end a stack is looked at.
 constexpr std::uintptr_t kReach = std::uintptr_t{1} << 20;
 
+// 8 MiB, all zero at first: no part of the library's file, and untouched pages take no memory.
 constinit KnownStacks tables[kThreads] = {};
 constinit std::atomic<int> tables_taken{0};
 constinit thread_local KnownStacks* table_of_thread __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -46,7 +47,7 @@ __attribute__((no_sanitize("address", "thread"))) KnownStacks::Difference KnownS
 }
 
 std::uint64_t KnownStacks::Found(const Entry& entry) noexcept {
-  if (credit_ < kMostCredit) ++credit_;
+  if (debt_ > 0) --debt_;
   return entry.call_site;
 }
 
@@ -76,8 +77,8 @@ std::uint64_t KnownStacks::Find(const Where& where) noexcept {
 }
 
 bool KnownStacks::PayForWalk() noexcept {
-  if (credit_ < kWalkCost) return false;
-  credit_ -= kWalkCost;
+  if (debt_ + kWalkCost > kMostDebt) return false;
+  debt_ += kWalkCost;
   return true;
 }
 

@@ -62,7 +62,7 @@ class KnownStacks {
   static constexpr std::size_t kEntries = kSets * kWays;
   static constexpr std::size_t kGuesses = 4096;
   static constexpr std::int64_t kWalkCost = 64;  // stacks found for which one may be walked slowly: about as long
-  static constexpr std::int64_t kMostCredit = kEntries * kWalkCost;
+  static constexpr std::int64_t kMostDebt = kEntries * kWalkCost;
 
   static std::size_t SetOf(std::uintptr_t end) noexcept;
   static std::size_t GuessOf(const Where& where) noexcept;
@@ -72,7 +72,7 @@ class KnownStacks {
   std::uintptr_t ends_[kEntries] = {};  // of the entries, a set's side by side
   std::uint16_t guesses_[kGuesses] = {};
   std::uint8_t oldest_[kSets] = {};
-  std::int64_t credit_ = kMostCredit;
+  std::int64_t debt_ = 0;  // of slow walks, in found stacks; from zero, so that the table is zero-initialised
   Entry entries_[kEntries];
 };
 
