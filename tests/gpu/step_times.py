@@ -126,6 +126,7 @@ def save(arguments, about, bench, earlier):
     )
     text = f"`{about['command']}`\n\n{about['machine']}, {about['date']}.\n\n"
     text += table.markdown_table(*report.step_times(found)) + "\n\n" + table.markdown_table(*report.planning(found))
+    text += "\n\n" + table.markdown_table(*report.time_by_cause(found))
     text += f"\n\nBits that are not default's: {bits or 'none'}.\n"
     run.write(os.path.join(arguments.out, "tables.md"), text)
     return text

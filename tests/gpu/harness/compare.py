@@ -165,6 +165,10 @@ def _summary(runs):
         out[name] = _worst([f.get(name) or r.get(counter) for f, r in zip(figures, records)])
     for name in ("planned", "online", "passed_through", "planned_share", "planned_share_after", "map_calls"):
         out[name] = _middle([f.get(name) for f in figures])
+    first = [sum(steps[:10]) if len(steps := r.get("step_ms") or []) >= 10 else None for r in records]
+    out["first_ten_ms"] = _middle(first)
+    for cause in ("map", "search", "wait", "marker", "call_site", "learning"):
+        out[f"{cause}_us"] = _middle([f.get(f"{cause}_us") for f in figures])
     out["maps_per_iteration"] = _middle([maps for maps, _ in mapped])
     out["map_us_per_iteration"] = _middle([us for _, us in mapped])
     return out

@@ -117,6 +117,22 @@ def planning(found):
     ], out
 
 
+def time_by_cause(found):
+    """Workload × stalloc run: the first ten steps together over default's, and the host's time by cause over the run."""
+    causes = {"map": "mapping", "search": "search", "wait": "waits", "marker": "markers", "call_site": "call sites"}
+    causes["learning"] = "learning (a thread of its own)"
+    out = []
+    for workload, mine in found.items():
+        base = mine.get("default", {}).get("first_ten_ms")
+        for name in allocators.STALLOC:
+            s = mine.get(name)
+            if s:
+                ratio = s["first_ten_ms"] / base if base and s["first_ten_ms"] else None
+                ms = [s[f"{cause}_us"] / 1e3 if s[f"{cause}_us"] is not None else None for cause in causes]
+                out.append([workload, name, table.number(ratio, 2), *(table.number(value, 1) for value in ms)])
+    return ["workload", "run", "first ten steps / default's", *(f"{name}, ms" for name in causes.values())], out
+
+
 def fixed_cost(found):
     """A sentence about device memory that is neither tensors nor their allocator's, beyond what it is under default."""
     parts = []
@@ -132,7 +148,7 @@ def fixed_cost(found):
 
 def markdown(found):
     """All tables, the short ones first."""
-    sections = [table.markdown_table(*make(found)) for make in (fragmentation, step_times, planning)]
+    sections = [table.markdown_table(*make(found)) for make in (fragmentation, step_times, planning, time_by_cause)]
     sections.append(
         "± noise: how far default-again is from default, or half of the ratio's own 95 % interval over the steps, "
         "whichever is more; (!) marks a step that is slower than that allows."

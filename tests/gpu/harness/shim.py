@@ -59,7 +59,7 @@ _TOTAL = {
     "online_bytes": "online_bytes",
     "out_of_memory": "out_of_memory",
     "map_calls": "map_calls",
-    "map_us": "map_us",
+    **{f"{cause}_us": f"{cause}_us" for cause in ("map", "search", "wait", "marker", "call_site", "learning")},
     "inserted_waits": "waits_inserted",
     "plans": "plans_installed",
     "iterations": "iterations",
