@@ -12,6 +12,7 @@
 #include <string>
 
 #include "planner/without_sigpipe.h"
+#include "runtime/base/cancellation_off.h"
 #include "runtime/base/process_identity.h"
 
 namespace stalloc::runtime {
@@ -92,6 +93,7 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) noexcept {
 template <typename Write>
 void Guarded(Write write) noexcept {
   const int before = errno;
+  const CancellationOff no_cancellation;
   try {
     write();
   } catch (...) {  // no memory for the line: there is nowhere left to say so

@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include "runtime/base/cancellation_off.h"
+
 namespace stalloc::runtime {
 
 namespace {
@@ -41,6 +43,7 @@ void ShortLock::Wait() noexcept {
     }
     if (TryTake()) return;
   }
+  const CancellationOff no_cancellation;
   while (!TryTake()) {
     const timespec nap{0, kNapNs};
     ::nanosleep(&nap, nullptr);

@@ -11,6 +11,7 @@
 #include "call_sites/known_stacks.h"
 #include "call_sites/module_map.h"
 #include "call_sites/unwinder.h"
+#include "runtime/base/cancellation_off.h"
 #include "runtime/base/log.h"
 
 namespace stalloc::runtime {
@@ -174,6 +175,7 @@ Unwinder LoadUnwinder() noexcept {
   KnownStacks* const known = KnownStacks::OfThisThread();
   if (known != nullptr)
     if (const std::uint64_t call_site = known->Find(where); call_site != 0) return call_site;
+  const CancellationOff no_cancellation;  // libunwind reads from a pipe to see which memory is there
   void* addresses[kMaxStackDepth + kMaxOwnFrames];
   const int count = walk(addresses, depth + kMaxOwnFrames) - 1;
   if (count <= 0) return 0;

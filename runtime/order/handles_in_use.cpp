@@ -4,6 +4,8 @@
 
 #include <mutex>
 
+#include "runtime/base/cancellation_off.h"
+
 namespace stalloc::runtime {
 
 namespace {
@@ -29,6 +31,7 @@ HandlesInUse::Use::~Use() {
 // Uses that begin later have found nothing of what ends.
 template <typename Concerns>
 void HandlesInUse::Await(Concerns concerns) noexcept {
+  const CancellationOff no_cancellation;
   std::uint64_t last = 0;
   for (;;) {
     bool left = false;

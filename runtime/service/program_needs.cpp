@@ -7,6 +7,7 @@
 #include <span>
 
 #include "planner/whole_file.h"
+#include "runtime/base/cancellation_off.h"
 #include "runtime/call_sites/program_fingerprint.h"
 #include "runtime/learning/plan_cache.h"
 
@@ -38,6 +39,7 @@ std::string LineOf(Need need) { return std::string("\n") + kNames[static_cast<st
 }  // namespace
 
 bool KnownToNeed(const Settings& settings, Need need) noexcept {
+  const CancellationOff no_cancellation;
   try {
     const std::string path = PathOf(settings);
     return !path.empty() && Read(path).find(LineOf(need)) != std::string::npos;
@@ -47,6 +49,7 @@ bool KnownToNeed(const Settings& settings, Need need) noexcept {
 }
 
 std::string KeepNeed(const Settings& settings, Need need) noexcept {
+  const CancellationOff no_cancellation;
   try {
     const std::string path = PathOf(settings);
     if (path.empty()) return {};

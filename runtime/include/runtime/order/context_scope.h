@@ -3,6 +3,9 @@
 
 #include <cuda.h>
 
+#include <optional>
+
+#include "runtime/base/cancellation_off.h"
 #include "runtime/base/driver_api.h"
 
 namespace stalloc::runtime {
@@ -41,7 +44,7 @@ class PushedContext {
   bool pushed_ = false;
 };
 
-// Makes a context current where another one (or none) is.
+// Makes a context current where another one (or none) is. The thread is not cancelled meanwhile.
 class ContextScope {
  public:
   ContextScope(const DriverApi& driver, CUcontext wanted) noexcept : pushed_(driver) {
@@ -52,6 +55,7 @@ class ContextScope {
   CUresult result() const noexcept { return result_; }
 
  private:
+  const CancellationOff no_cancellation_;
   PushedContext pushed_;
   CUresult result_ = CUDA_SUCCESS;
 };
@@ -89,7 +93,7 @@ class StreamScope {
 };
 
 // ContextScope for a request that seldom has anything to ask the driver: entered before the first call, if there is
-// one.
+// one. From then on the thread is not cancelled, which it might be where the driver waits.
 class ContextOnDemand {
  public:
   // `wanted` is made current unless `good_too` is.
@@ -99,12 +103,14 @@ class ContextOnDemand {
   void Enter() noexcept {
     if (entered_) return;
     entered_ = true;
+    no_cancellation_.emplace();
     const CUcontext current = CurrentContext(driver_);
     const bool good = current != nullptr && (current == good_too_ || current == wanted_);
     if (!good) pushed_.Push(wanted_);
   }
 
  private:
+  std::optional<CancellationOff> no_cancellation_;
   const DriverApi& driver_;
   PushedContext pushed_;
   const CUcontext wanted_;
