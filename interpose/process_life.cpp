@@ -5,8 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "driver_table.h"
@@ -14,6 +18,7 @@
 #include "loader.h"
 #include "memory_checker.h"
 #include "real_symbols.h"
+#include "runtime/base/cancellation_off.h"
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
 #include "runtime/call_sites/program_fingerprint.h"
@@ -38,7 +43,8 @@ bool AnySettingInEnvironment() noexcept {
 
 // For decisions that come before the start: what is wrong with a setting is said when the allocator starts, not in
 // every child process. Without `whole`, settings that depend on more than their own variable may be missing.
-runtime::Settings SettingsInSilence(bool whole = false) noexcept {
+// Throws for want of host memory.
+runtime::Settings SettingsInSilence(bool whole = false) {
   if (!whole && !AnySettingInEnvironment()) return {};
   std::vector<std::string> warnings;
   return runtime::LoadSettings(environ, &warnings);
@@ -72,15 +78,44 @@ bool Start() {
   return true;
 }
 
-bool StartIfPossible() noexcept {
+// What becomes of an attempt to start. Where the host has no memory for it, the driver is let say what it can do
+// without; as memory may come back, it is tried again: with the next call, then after two, four and so on.
+ProcessState AttemptToStart() noexcept {
+  const runtime::CancellationOff no_cancellation;  // files are read and written, perhaps
   try {
-    return Start();
+    return Start() ? ProcessState::kServing : ProcessState::kForwarding;
   } catch (...) {
-    return false;  // the driver will say what it can do without memory
+    static constinit std::atomic<bool> said{false};
+    if (!said.exchange(true)) runtime::LogError("not serving: the host is out of memory; later requests try again");
+    return ProcessState::kUndecided;
   }
 }
 
+// Calls while it is undecided; an attempt is due at each power of two.
+bool AttemptDue() noexcept {
+  static constinit std::atomic<std::uint64_t> calls{0};
+  return std::has_single_bit(calls.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+// Without memory of the host for anything else.
+void GoOnDisabled() noexcept {
+  shim_switch.store(Switch::kOff, std::memory_order_relaxed);
+  constexpr std::string_view kLine =
+      "stalloc error: the host is out of memory while the program is loaded: stalloc is off in this process\n";
+  // Nobody is left to be told that standard error takes nothing.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+}
+
+// What an exception needs of the host's memory to be thrown at all, and what is read below.
+constexpr std::size_t kNeededAtLoad = std::size_t{256} << 10;
+
+// One line, and the shim is off. Where not even an exception can be made, none may be thrown: memory is tried first.
 __attribute__((constructor)) void AtLoad() noexcept {
+  if (void* const tried = std::malloc(kNeededAtLoad)) {
+    std::free(tried);
+  } else {
+    return GoOnDisabled();
+  }
   try {
     // An ancestor that is served, a shell or a checker's launcher, has set them.
     if (!Enabled() || MemoryCheckerAttached()) {
@@ -90,7 +125,8 @@ __attribute__((constructor)) void AtLoad() noexcept {
     const runtime::Settings settings = SettingsInSilence(runtime::IsPython(program_invocation_name));
     SetFrameworkSettings(settings);
     runtime::NoteAskedFiles(settings);
-  } catch (...) {  // without memory there is nothing to be set
+  } catch (...) {
+    GoOnDisabled();
   }
 }
 
@@ -110,7 +146,11 @@ __attribute__((destructor)) void AtExit() noexcept {
 bool Enabled() noexcept {
   Switch now = shim_switch.load(std::memory_order_relaxed);
   if (now == Switch::kUnread) [[unlikely]] {
-    now = SettingsInSilence().disable ? Switch::kOff : Switch::kOn;
+    try {
+      now = SettingsInSilence().disable ? Switch::kOff : Switch::kOn;
+    } catch (...) {  // it is asked again when the host has memory
+      return false;
+    }
     shim_switch.store(now, std::memory_order_relaxed);
   }
   return now == Switch::kOn;
@@ -122,11 +162,12 @@ bool StartServing() noexcept {
   if (now != ProcessState::kUndecided) return false;
   // Without a driver there is nothing to serve and nothing to say; one may still be loaded.
   if (DriverLibrary() == nullptr) return false;
+  if (!AttemptDue()) return false;
   if (!process_state.compare_exchange_strong(now, ProcessState::kStarting, std::memory_order_acq_rel))
     return now == ProcessState::kServing;
-  const bool started = Enabled() && StartIfPossible();
-  process_state.store(started ? ProcessState::kServing : ProcessState::kForwarding, std::memory_order_release);
-  return started;
+  const ProcessState then = !Enabled() ? ProcessState::kForwarding : AttemptToStart();
+  process_state.store(then, std::memory_order_release);
+  return then == ProcessState::kServing;
 }
 
 }  // namespace stalloc::interpose

@@ -39,12 +39,22 @@ CUresult DeviceMemory::Initialise() {
   std::size_t total_bytes = 0;
   if (CUresult result = driver_.cuMemGetInfo(&free_bytes, &total_bytes); result != CUDA_SUCCESS) return result;
   if (CUresult result = pages_.Reserve(total_bytes); result != CUDA_SUCCESS) return result;
+  try {
+    MakeTables();
+  } catch (const std::bad_alloc&) {
+    pages_.Abandon();
+    throw;
+  }
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::MakeTables() {
   space_ = std::make_unique<FreeSpace>(static_cast<Granule>(pages_.base_bytes() / kGranuleBytes));
   views_ = std::make_unique<ViewTable>(pages_.views_bytes());
   view_pages_ = std::min(policy_.view_pages, std::uint64_t{pages_.views_bytes() / kPageBytes} / kAddressesPerViewPage);
   search_ = std::make_unique<MemorySearch>(*space_, *views_, streams_);
   plans_.emplace(*space_, *views_, counters_, pages_.cost());
-  return CUDA_SUCCESS;
+  MakeRoomToDefer();
 }
 
 // While a single stream is all there is, everything is in its order and no fence is kept.
@@ -95,6 +105,7 @@ DeviceMemory::Allocation DeviceMemory::Allocate(std::uint64_t size_bytes, const 
   if (size_bytes > pages_.base_bytes()) return {.result = CUDA_ERROR_OUT_OF_MEMORY};
   const Granule granules = GranulesOf(size_bytes);
   std::unique_lock lock(mutex_);
+  blocks_.MakeRoom();  // what is claimed from here on can be published
   Who who = Resolve(order);
   if (order && who.stream == kNoStream) [[unlikely]] {
     who = ResolveInRoomOfEnded(order, &lock, context);
@@ -209,7 +220,14 @@ DeviceMemory::Allocation DeviceMemory::AllocateSlowly(const Asked& asked) {
   return {.result = CUDA_ERROR_OUT_OF_MEMORY};
 }
 
+// Under the lock. Throws, with nothing claimed any more, where others have taken the last room for blocks meanwhile.
 DeviceMemory::Allocation DeviceMemory::PublishClaim(const Asked& asked, const Claim& claim, bool planned) {
+  try {
+    blocks_.MakeRoom();
+  } catch (const std::bad_alloc&) {
+    UndoClaim(claim, asked.who);
+    throw;
+  }
   for (const Run& run : claim.left_over) space_->Release(run, Fence{});
   counters_.peak_reserved_bytes = std::max(counters_.peak_reserved_bytes, counters_.reserved_bytes);
   counters_.reserved_high_bytes = std::max(counters_.reserved_high_bytes, counters_.reserved_bytes);
@@ -261,6 +279,7 @@ inline void DeviceMemory::CountFree(CUdeviceptr address, const Block& block, Str
   if (freed != nullptr) *freed = {address, block.size_bytes, block.number, recorder_ ? recorder_->NextSequence() : 0};
 }
 
+// All that may fail for want of host memory comes before the block is taken out: then it is as if nobody had asked.
 CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& order, BlockInfo* freed,
                             StreamIndex* stream, ContextOnDemand* context) {
   Block block;
@@ -268,8 +287,11 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
   bool marker_due = false;
   {
     std::lock_guard lock(mutex_);
-    if (address % kGranuleBytes != 0 || !blocks_.Extract(Key(address), &block)) return CUDA_ERROR_INVALID_VALUE;
+    if (address % kGranuleBytes != 0 || blocks_.Find(Key(address)) == nullptr) return CUDA_ERROR_INVALID_VALUE;
     who = Resolve(order);
+    if (who.stream == kNoStream || captures_in_progress.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      MakeRoomToDefer();
+    blocks_.Extract(Key(address), &block);
     const Fence place = who.stream != kNoStream ? streams_.Advance(who.stream) : Fence{};
     CountFree(address, block, who.stream, place, freed);
     if (stream != nullptr) *stream = who.stream;
@@ -283,17 +305,25 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
     }
   }
   if (context != nullptr) context->Enter();
-  if (who.stream != kNoStream) {
+  if (who.stream == kNoStream) return FreeWhenIdle(address, block);
+  try {
     if (marker_due) RecordMarkers();
     if (block.waited_for) RecordMarker(who.stream);
-    return CUDA_SUCCESS;
+  } catch (const std::bad_alloc&) {  // the next request of another stream waits for more than it need
   }
-  return FreeWhenIdle(address, block);
+  return CUDA_SUCCESS;
 }
 
-// Under the lock. Not inlined: few frees need it, all would have to make room for it.
+// Under the lock. So much that every thread that is between this and deferring a block finds room for its own.
+void DeviceMemory::MakeRoomToDefer() {
+  constexpr std::size_t kThreadsAtOnce = 256;
+  const std::size_t needed = deferred_.size() + kThreadsAtOnce;
+  if (deferred_.capacity() < needed) deferred_.reserve(2 * needed);
+}
+
+// Under the lock, with room made. Not inlined: few frees need it, all would have to make room for it.
 [[gnu::noinline]] CUresult DeviceMemory::Defer(CUdeviceptr address, const Block& block) {
-  deferred_.push_back({address, block});
+  deferred_.push_back({address, block, ++last_deferred_});
   return CUDA_SUCCESS;
 }
 
@@ -301,12 +331,16 @@ CUresult DeviceMemory::Free(CUdeviceptr address, const std::optional<Order>& ord
 // context. While somebody captures there is nothing to wait for with: the memory stays aside until that is over.
 CUresult DeviceMemory::FreeWhenIdle(CUdeviceptr address, const Block& block) {
   CUresult result = CUDA_SUCCESS;
-  const bool idle = captures_in_progress.load(std::memory_order_relaxed) == 0 && WaitForContexts(block.owner, &result);
+  bool idle = false;
+  try {
+    idle = captures_in_progress.load(std::memory_order_relaxed) == 0 && WaitForContexts(block.owner, &result);
+  } catch (const std::bad_alloc&) {  // which contexts there are could not be listed
+  }
   std::lock_guard lock(mutex_);
   if (idle) {
     ReleaseBlock(address, block, Fence{});
   } else {
-    deferred_.push_back({address, block});
+    Defer(address, block);
   }
   return result;
 }

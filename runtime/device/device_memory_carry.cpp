@@ -17,7 +17,16 @@ constexpr PageNumber kAskBeforePages = 512;
 
 }  // namespace
 
-CUresult DeviceMemory::Carry(Claim* claim, const Who& who) {
+// Without host memory, as without the device's: the claim is undone.
+CUresult DeviceMemory::Carry(Claim* claim, const Who& who) noexcept {
+  try {
+    return CarryAll(claim, who);
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+CUresult DeviceMemory::CarryAll(Claim* claim, const Who& who) {
   RelaxedCapture relaxed(driver_);
   if (CUresult result = CarryNewPages(claim); result != CUDA_SUCCESS) return result;
   if (claim->where.kind == Found::Kind::kPages)
@@ -107,13 +116,22 @@ CUresult DeviceMemory::CarryView(Claim* claim) {
     offset = views_->TakeAddresses(claim->where.pages.size());
   }
   if (!offset) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = pages_.MapView(*offset, claim->where.pages);
-  std::lock_guard lock(mutex_);
+  CUresult result = pages_.MapView(*offset, claim->where.pages);
+  std::unique_lock lock(mutex_);
+  if (result == CUDA_SUCCESS) {
+    try {
+      claim->where.view = views_->Add(*offset, claim->where.pages, claim->where.head);
+    } catch (const std::bad_alloc&) {
+      lock.unlock();
+      pages_.UnmapView(*offset, claim->where.pages.size());
+      lock.lock();
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
   if (result != CUDA_SUCCESS) {
     views_->ReturnAddresses(*offset);
     return result;
   }
-  claim->where.view = views_->Add(*offset, std::move(claim->where.pages), claim->where.head);
   ++(*views_)[claim->where.view].live_blocks;
   claim->where.kind = Found::Kind::kView;
   return CUDA_SUCCESS;

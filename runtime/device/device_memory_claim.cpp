@@ -43,11 +43,11 @@ bool DeviceMemory::IsBehindExactly(StreamIndex stream, Run run) const noexcept {
   return behind;
 }
 
-// Takes a run whose every granule is free. Pages that do not exist yet are taken whole and noted to be mapped; parts in
-// another stream's order are noted to be waited for.
-void DeviceMemory::ClaimRun(Run run, StreamIndex stream, Claim* claim) {
-  if (TakeWhole(run, stream)) return;
-  const std::size_t first_new = claim->new_pages.size();
+// What taking a run means whose every granule is free: pages that do not exist yet are noted to be taken whole and
+// mapped, parts in another stream's order to be waited for. Takes nothing yet.
+void DeviceMemory::NoteRun(Run run, StreamIndex stream, Claim* claim) const {
+  const std::optional<Fence> whole = space_->FenceOver(run);
+  if (whole && whole->stream != kAbsent && (!multi_stream_ || streams_.Behind(stream, *whole))) return;
   space_->VisitExact(run, [&](Run piece, Fence fence) {
     if (fence.stream == kAbsent) {
       const PageNumber first = piece.begin / kPageGranules;
@@ -59,22 +59,17 @@ void DeviceMemory::ClaimRun(Run run, StreamIndex stream, Claim* claim) {
       claim->waits.emplace_back(piece, fence);
     }
   });
-  space_->Claim(run);
-  for (std::size_t i = first_new; i < claim->new_pages.size(); ++i) {
-    const auto& pages = claim->new_pages[i];
-    const Granule begin = pages.first * kPageGranules;
-    const Granule end = (pages.first + pages.count) * kPageGranules;
-    if (begin < run.begin) space_->Claim({begin, run.begin});
-    if (end > run.end) space_->Claim({run.end, end});
-    counters_.reserved_bytes += std::uint64_t{pages.count} * kPageBytes;
-  }
-  claim->needs_driver = claim->needs_driver || !claim->new_pages.empty() || !claim->waits.empty();
 }
 
 void DeviceMemory::Take(Found found, Granule granules, StreamIndex stream, Claim* claim) {
+  // Noting may fail for want of host memory; taking cannot.
+  ForEachRun(found, granules, [&](Run run) { NoteRun(run, stream, claim); });
   claim->where = std::move(found);
   claim->granules = granules;
-  ForEachRun(claim->where, granules, [&](Run run) { ClaimRun(run, stream, claim); });
+  ForEachRun(claim->where, granules, [&](Run run) { space_->Claim(run); });
+  for (const Run& part : claim->left_over) space_->Claim(part);
+  for (const auto& pages : claim->new_pages) counters_.reserved_bytes += std::uint64_t{pages.count} * kPageBytes;
+  claim->needs_driver = !claim->new_pages.empty() || !claim->waits.empty();
   // From here on, not only when the block is there: a claim that has to wait must not lose its view to a trim.
   if (claim->where.kind == Found::Kind::kView) ++(*views_)[claim->where.view].live_blocks;
   if (claim->where.kind == Found::Kind::kPages) claim->needs_driver = true;
@@ -99,24 +94,19 @@ void DeviceMemory::UndoClaim(const Claim& claim, const Who& who) {
                     exists ? Fence{} : Fence{kAbsent, 0});
     if (!exists) counters_.reserved_bytes -= std::uint64_t{pages.count} * kPageBytes;
   }
+  // The rest of each run: from one of those parts to the next.
   ForEachRun(claim.where, claim.granules, [&](Run run) {
-    std::vector<Run> parts{run};
-    auto subtract = [&](Run taken) {
-      std::vector<Run> rest;
-      for (const Run& part : parts) {
-        if (taken.end <= part.begin || part.end <= taken.begin) {
-          rest.push_back(part);
-          continue;
-        }
-        if (part.begin < taken.begin) rest.push_back({part.begin, taken.begin});
-        if (taken.end < part.end) rest.push_back({taken.end, part.end});
-      }
-      parts.swap(rest);
-    };
-    for (const auto& wait : claim.waits) subtract(wait.first);
-    for (const auto& pages : claim.new_pages)
-      subtract({pages.first * kPageGranules, (pages.first + pages.count) * kPageGranules});
-    for (const Run& part : parts) space_->Release(part, here);
+    for (Granule at = run.begin; at < run.end;) {
+      Run next{run.end, run.end};
+      const auto look = [&](Run released) {
+        if (released.end > at && released.begin < next.begin) next = {std::max(released.begin, at), released.end};
+      };
+      for (const auto& wait : claim.waits) look(wait.first);
+      for (const auto& pages : claim.new_pages)
+        look({pages.first * kPageGranules, (pages.first + pages.count) * kPageGranules});
+      if (at < next.begin) space_->Release({at, next.begin}, here);
+      at = next.end;
+    }
   });
 }
 

@@ -38,12 +38,20 @@ DeviceMemory::Event DeviceMemory::NewEvent(CUcontext context, UsedContexts::Life
 }
 
 // Under the lock. An event of a context that has ended meanwhile ended with it, and its handle may be another's.
-void DeviceMemory::PutBack(const Event& event) {
-  if (contexts_.LifeOf(event.context) == event.life) idle_events_.push_back(event);
+// Without host memory to keep it in, it is lost until its context ends.
+void DeviceMemory::PutBack(const Event& event) noexcept {
+  try {
+    if (contexts_.LifeOf(event.context) == event.life) idle_events_.push_back(event);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
-void DeviceMemory::PutBack(const StreamTable::Marker& marker) {
-  if (contexts_.LifeOf(marker.context) == marker.life) streams_.AddMarker(marker);
+// The same; its stream counts as without a marker then.
+void DeviceMemory::PutBack(const StreamTable::Marker& marker) noexcept {
+  try {
+    if (contexts_.LifeOf(marker.context) == marker.life) streams_.AddMarker(marker);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void DeviceMemory::RecordMarker(StreamIndex stream) {
@@ -165,22 +173,20 @@ bool DeviceMemory::SynchroniseAll() {
 }
 
 void DeviceMemory::FinishDeferred() {
-  std::vector<Deferred> deferred;
+  std::uint64_t last = 0;  // what is deferred during the wait was not waited for
   {
     std::lock_guard lock(mutex_);
     if (deferred_.empty() || captures_in_progress.load(std::memory_order_relaxed) != 0) return;
-    deferred.swap(deferred_);
+    last = last_deferred_;
   }
   CUresult here = CUDA_SUCCESS;
-  const bool done = WaitForContexts(kNoOwner, &here);
+  if (!WaitForContexts(kNoOwner, &here)) return;
   std::lock_guard lock(mutex_);
-  for (const Deferred& d : deferred) {
-    if (done) {
-      ReleaseBlock(d.address, d.block, Fence{});
-    } else {
-      deferred_.push_back(d);
-    }
-  }
+  std::erase_if(deferred_, [&](const Deferred& d) {
+    if (d.number > last) return false;
+    ReleaseBlock(d.address, d.block, Fence{});
+    return true;
+  });
 }
 
 void DeviceMemory::NoteContext(CUcontext context, CUcontext waits_in, Owner owner) {

@@ -108,13 +108,18 @@ DeviceMemory::IdlePages DeviceMemory::ClaimIdle(std::uint64_t keep_bytes, Spare 
       [&](Run run) {
         AppendWithout({(run.begin + kPageGranules - 1) / kPageGranules, run.end / kPageGranules}, stays, &rooms);
       });
+  claimed.runs.reserve(rooms.size());
   for (auto room = rooms.rbegin(); room != rooms.rend() && idle >= keep_bytes + kPageBytes; ++room) {
     const std::uint64_t most = std::min<std::uint64_t>(room->last - room->first, (idle - keep_bytes) / kPageBytes);
     const PageRun run = {room->last - static_cast<PageNumber>(most), room->last};
     idle -= most * kPageBytes;
-    for (const ViewIndex view : views_->Mapping(run.first, run.last - run.first)) {
-      claimed.views.push_back((*views_)[view]);
-      DropView(view);
+    try {
+      for (const ViewIndex view : views_->Mapping(run.first, run.last - run.first)) {
+        claimed.views.push_back((*views_)[view]);
+        DropView(view);
+      }
+    } catch (const std::bad_alloc&) {  // what is claimed so far is given back
+      break;
     }
     space_->Claim({run.first * kPageGranules, run.last * kPageGranules});
     claimed.runs.push_back(run);

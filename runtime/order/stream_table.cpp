@@ -79,8 +79,8 @@ void StreamTable::Pass(StreamIndex stream, std::uint64_t position) noexcept {
 }
 
 void StreamTable::AddMarker(const Marker& marker) {
-  streams_[marker.stream].covered = std::max(streams_[marker.stream].covered, marker.position);
   markers_.push_back(marker);
+  streams_[marker.stream].covered = std::max(streams_[marker.stream].covered, marker.position);
 }
 
 std::size_t StreamTable::TakeMarkers(std::span<Marker> room) {

@@ -25,7 +25,7 @@ std::optional<std::size_t> ViewTable::TakeAddresses(std::size_t page_count) {
     room_pages_.emplace(offset, room_pages);
     returned_by_size_.erase(found);
     returned_.erase(offset);
-    if (pages > room_pages) ReturnRange(offset + room_pages * kPageBytes, pages - room_pages);
+    if (pages > room_pages) TryToReturnRange(offset + room_pages * kPageBytes, pages - room_pages);
     return offset;
   }
   if (range_used_bytes_ + room_pages * kPageBytes > range_bytes_) return std::nullopt;
@@ -35,10 +35,18 @@ std::optional<std::size_t> ViewTable::TakeAddresses(std::size_t page_count) {
   return offset;
 }
 
-void ViewTable::ReturnAddresses(std::size_t offset_bytes) {
+void ViewTable::ReturnAddresses(std::size_t offset_bytes) noexcept {
   const auto taken = room_pages_.find(offset_bytes);
-  ReturnRange(offset_bytes, taken->second);
+  TryToReturnRange(offset_bytes, taken->second);
   room_pages_.erase(taken);
+}
+
+// Without host memory the addresses are not used again. There are many times what is mapped.
+void ViewTable::TryToReturnRange(std::size_t offset_bytes, std::size_t pages) noexcept {
+  try {
+    ReturnRange(offset_bytes, pages);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void ViewTable::ReturnRange(std::size_t offset_bytes, std::size_t pages) {
@@ -57,22 +65,26 @@ void ViewTable::ReturnRange(std::size_t offset_bytes, std::size_t pages) {
     returned_by_size_.erase({behind->second, behind->first});
     returned_.erase(behind);
   }
-  returned_.emplace(offset_bytes, pages);
   returned_by_size_.emplace(pages, offset_bytes);
+  try {
+    returned_.emplace(offset_bytes, pages);
+  } catch (const std::bad_alloc&) {
+    returned_by_size_.erase({pages, offset_bytes});
+    throw;
+  }
 }
 
 ViewIndex ViewTable::Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head) {
-  ViewIndex index;
-  if (!unused_.empty()) {
-    index = unused_.back();
-    unused_.pop_back();
-  } else {
-    index = static_cast<ViewIndex>(views_.size());
+  if (unused_.empty()) {
+    // So that a view can be dropped whatever happens.
+    if (unused_.capacity() <= views_.size()) unused_.reserve(2 * views_.size() + 16);
     views_.emplace_back();
-    unused_.reserve(views_.capacity());  // so that a view can be dropped whatever happens
+    unused_.push_back(static_cast<ViewIndex>(views_.size() - 1));
   }
-  mapped_pages_ += pages.size();
+  const ViewIndex index = unused_.back();
   by_pages_.emplace(pages.size(), index);
+  unused_.pop_back();
+  mapped_pages_ += pages.size();
   views_[index] = View{.offset_bytes = offset_bytes,
                        .pages = std::move(pages),
                        .room_pages = room_pages_.at(offset_bytes),

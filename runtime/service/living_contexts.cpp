@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 
+#include "runtime/base/never_destroyed.h"
 #include "runtime/service/service.h"
 #include "service/context_ends.h"
 #include "service/served_process.h"
@@ -27,8 +28,8 @@ struct Contexts {
   std::vector<Living> living;
 };
 Contexts& All() {
-  static Contexts& all = *new Contexts;
-  return all;
+  static constinit NeverDestroyed<Contexts> all;
+  return all.get();
 }
 
 void Add(const Living& made) noexcept {

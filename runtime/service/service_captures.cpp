@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/base/never_destroyed.h"
 #include "runtime/base/thread_identity.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/service/service.h"
@@ -27,8 +28,8 @@ struct Captures {
   std::vector<Capture> in_progress;
 };
 Captures& All() {
-  static Captures& all = *new Captures;
-  return all;
+  static constinit NeverDestroyed<Captures> all;
+  return all.get();
 }
 
 // Throws std::bad_alloc.

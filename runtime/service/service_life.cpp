@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -78,7 +79,7 @@ Settings WithNeeds(const Settings& settings) {
 
 }  // namespace
 
-bool Start(const DriverApi& driver, const Settings& settings) noexcept {
+bool Start(const DriverApi& driver, const Settings& settings) {
   if (g_decided.exchange(true)) return Started();
   if (settings.disable) return false;
   try {
@@ -95,21 +96,18 @@ bool Start(const DriverApi& driver, const Settings& settings) noexcept {
       if (const auto obstacle = FindStatisticsObstacle(settings.stats.Expand()))
         LogError("the statistics will not be written: " + obstacle->Text());
     if (settings.planning || !settings.trace.empty()) LoadUnwinder();
-    auto* process = new Process(driver, WithNeeds(settings));
+    auto process = std::make_unique<Process>(driver, WithNeeds(settings));
     if (!settings.trace.empty()) process->traced = process->recorder.Start(settings.trace.Expand());
     ListenForSignal(*process);
-    g_process.store(process, std::memory_order_release);
+    g_process.store(process.release(), std::memory_order_release);
     // Before the destructors of libraries, which may end contexts.
     std::atexit([] {
       if (Process* ending = g_process.load()) ending->exiting.store(true);
     });
     return true;
-  } catch (const std::exception& e) {
-    try {
-      LogError(std::string("not serving: ") + e.what());
-    } catch (const std::exception&) {  // the host has no memory for the line
-    }
-    return false;
+  } catch (const std::exception&) {
+    g_decided.store(false);
+    throw;
   }
 }
 

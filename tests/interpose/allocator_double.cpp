@@ -50,7 +50,7 @@ void CountStream(const char* what, StreamOrder order) {
 
 }  // namespace
 
-bool Start(const DriverApi& driver, const Settings&) noexcept {
+bool Start(const DriverApi& driver, const Settings&) {
   Double& it = It();
   const std::lock_guard lock(it.mutex);
   Count("start");

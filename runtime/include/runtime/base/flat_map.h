@@ -1,11 +1,13 @@
 // FlatMap: open addressing from a non-zero 64-bit key to a small value, with linear probing and backward-shift erase.
 //
 // The serving path looks up and changes it under the device's lock; it grows by doubling when half full, which is the
-// only time it allocates. Reserve() moves that off the serving path.
+// only time it allocates. Where the host has no memory for that it goes on filling what it has, and grows later; only
+// where nothing is left of that either is bad_alloc thrown.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace stalloc::runtime {
@@ -27,9 +29,15 @@ class FlatMap {
   // Replaces the value if the key is there.
   void Insert(std::uint64_t key, const Value& value) { At(key) = value; }
 
+  // Afterwards a key can be added and nothing is thrown.
+  void MakeRoom() {
+    if (size_ * 2 >= mask_) [[unlikely]]
+      Grow();
+  }
+
   // The value of a key, which is added if it is not there: to be written where it stays.
   Value& At(std::uint64_t key) {
-    if (size_ * 2 >= mask_) Rebuild((mask_ + 1) * 2);
+    MakeRoom();
     std::size_t i = Home(key);
     while (entries_[i].key != 0 && entries_[i].key != key) i = (i + 1) & mask_;
     if (entries_[i].key == 0) ++size_;
@@ -81,6 +89,14 @@ class FlatMap {
   };
 
   std::size_t Home(std::uint64_t key) const noexcept { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
+
+  [[gnu::noinline]] void Grow() {
+    try {
+      Rebuild((mask_ + 1) * 2);
+    } catch (const std::bad_alloc&) {
+      if (size_ + 2 > mask_) throw;  // a look-up ends at an entry that is unused: one stays
+    }
+  }
 
   void Rebuild(std::size_t at_least) {
     std::size_t count = 16;

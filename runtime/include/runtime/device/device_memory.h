@@ -286,7 +286,7 @@ class DeviceMemory {
   bool TakeExisting(const Asked& asked, Claim* claim);
   bool TakeBest(const Asked& asked, bool frugal, Claim* claim);
   void Take(Found found, Granule granules, StreamIndex stream, Claim* claim);
-  void ClaimRun(Run run, StreamIndex stream, Claim* claim);
+  void NoteRun(Run run, StreamIndex stream, Claim* claim) const;
   bool WithinLimit(PageNumber new_pages) const noexcept;
   // May a wait for another stream be inserted now?
   bool MayWait() const noexcept { return multi_stream_ && captures_in_progress.load(std::memory_order_relaxed) == 0; }
@@ -325,9 +325,12 @@ class DeviceMemory {
   CUresult CarryWithinBudget(Claim* claim, const Who& who);
   void HoldMoreIfAmple(bool exceeded, bool wished);
   std::uint64_t NowNs() const;
+  void MakeTables();
+  void MakeRoomToDefer();
   CUresult Defer(CUdeviceptr address, const Block& block);
   CUresult FreeWhenIdle(CUdeviceptr address, const Block& block);
-  CUresult Carry(Claim* claim, const Who& who);
+  CUresult Carry(Claim* claim, const Who& who) noexcept;
+  CUresult CarryAll(Claim* claim, const Who& who);
   CUresult CarryWaits(Claim* claim, const Who& who);
   std::optional<StreamTable::Marker> RecordBehind(Fence fence);
   CUresult CarryNewPages(Claim* claim);
@@ -355,8 +358,8 @@ class DeviceMemory {
     UsedContexts::Life life = UsedContexts::kNoLife;
   };
   Event NewEvent(CUcontext context, UsedContexts::Life life);
-  void PutBack(const Event& event);
-  void PutBack(const StreamTable::Marker& marker);
+  void PutBack(const Event& event) noexcept;
+  void PutBack(const StreamTable::Marker& marker) noexcept;
   NamedStream NameOf(StreamIndex stream) const;
   Ending TakeOutContext(CUcontext context, const StreamTable::Positions& executed) noexcept;
   bool WaitForContexts(Owner owner, CUresult* here);
@@ -393,7 +396,9 @@ class DeviceMemory {
   struct Deferred {
     CUdeviceptr address;
     Block block;
+    std::uint64_t number;
   };
+  std::uint64_t last_deferred_ = 0;
   std::vector<Deferred> deferred_;  // freed while not every context could be waited for
 
   std::atomic<std::uint64_t> refused_bytes_{0};

@@ -49,7 +49,7 @@ class ViewTable {
   // Addresses for a view of `page_count` pages, and of eight pages or more for an eighth more behind it; nothing when
   // the range is used up.
   std::optional<std::size_t> TakeAddresses(std::size_t page_count);
-  void ReturnAddresses(std::size_t offset_bytes);
+  void ReturnAddresses(std::size_t offset_bytes) noexcept;
 
   ViewIndex Add(std::size_t offset_bytes, std::vector<PageNumber> pages, Granule head);
   // A view that was dropped, but has stayed mapped. Nobody has it in use or is changing it.
@@ -117,6 +117,7 @@ class ViewTable {
   std::multimap<std::size_t, ViewIndex>::iterator Listed(ViewIndex view) noexcept;
 
   void ReturnRange(std::size_t offset_bytes, std::size_t pages);
+  void TryToReturnRange(std::size_t offset_bytes, std::size_t pages) noexcept;
 
   const std::size_t range_bytes_;
   std::size_t range_used_bytes_ = 0;

@@ -1,8 +1,8 @@
 // The door between interpose and the runtime: everything that a hook may ask for.
 //
-// Every function may be called from any thread, never throws, takes no lock that is held over a driver call, and does
-// nothing but say "pass through" before Start has succeeded or after the process has forked. Calls that the runtime
-// makes to the driver go through the DriverApi given to Start, so they never come back as requests.
+// Every function may be called from any thread, never throws (but Start), takes no lock that is held over a driver
+// call, and does nothing but say "pass through" before Start has succeeded or after the process has forked. Calls that
+// the runtime makes to the driver go through the DriverApi given to Start, so they never come back as requests.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ struct PoolStatistics {
 
 // Starts serving. `driver` must hold unwrapped functions. Returns false, after one line that says why, if this process
 // cannot be served (no VMM support, STALLOC_DISABLE, ...): every later call then answers kPassThrough. Safe to call
-// again and from several threads: the first call decides.
-bool Start(const DriverApi& driver, const Settings& settings) noexcept;
+// again and from several threads: the first call decides. Throws for want of host memory: then nothing is decided.
+bool Start(const DriverApi& driver, const Settings& settings);
 bool Started() noexcept;
 
 // Allocates `size_bytes` (> 0) on the device of the order's stream; without one, on that of the current context.
