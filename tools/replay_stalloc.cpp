@@ -91,12 +91,12 @@ class Replay {
     settings.planning = options.planning;
     settings.plan.text = plan_path;
     settings.plan_cache.enabled = false;
-    std::string refusal;
+    runtime::DeviceService::Refusal refusal;
     const runtime::DeviceService::Recorded recorded{.configuration = ConfigurationOf(trace_),
                                                     .clock_ns = [this] { return NowNs(); }};
     service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_,
                                             &refusal, &recorded);
-    if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal);
+    if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal.reason);
   }
 
   ReplayResult Run() {

@@ -14,12 +14,16 @@ std::string DeviceName(const DriverApi& driver, CUdevice device) {
 }
 
 // The runtime counts pages of 2 MiB; a device that wants others is left alone.
-bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
+bool Servable(const DriverApi& driver, CUdevice device, DeviceService::Refusal* refusal) {
   int supported = 0;
-  if (driver.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) !=
-          CUDA_SUCCESS ||
-      supported == 0) {
-    *refusal = "the device has no virtual memory management";
+  if (const CUresult result =
+          driver.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+      result != CUDA_SUCCESS) {
+    *refusal = {"it does not say what it supports (CUDA error " + std::to_string(result) + ")"};
+    return false;
+  }
+  if (supported == 0) {
+    *refusal = {"the device has no virtual memory management", true};
     return false;
   }
   CUmemAllocationProp properties{};
@@ -27,10 +31,14 @@ bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
   std::size_t granularity = 0;
-  if (driver.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
-          CUDA_SUCCESS ||
-      granularity == 0 || kPageBytes % granularity != 0) {
-    *refusal = "the device's memory granularity is " + std::to_string(granularity) + " bytes, not 2 MiB";
+  if (const CUresult result =
+          driver.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+      result != CUDA_SUCCESS) {
+    *refusal = {"it does not say its memory granularity (CUDA error " + std::to_string(result) + ")"};
+    return false;
+  }
+  if (granularity == 0 || kPageBytes % granularity != 0) {
+    *refusal = {"the device's memory granularity is " + std::to_string(granularity) + " bytes, not 2 MiB", true};
     return false;
   }
   return true;
@@ -39,7 +47,7 @@ bool Servable(const DriverApi& driver, CUdevice device, std::string* refusal) {
 }  // namespace
 
 std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, const Settings& settings, CUdevice device,
-                                                   CUcontext context, const PeerAccess& peers, std::string* refusal,
+                                                   CUcontext context, const PeerAccess& peers, Refusal* refusal,
                                                    const Recorded* recorded) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
@@ -60,20 +68,25 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   }
   service->memory_ = std::make_unique<DeviceMemory>(driver, device, static_cast<int>(device), policy);
   if (const CUresult result = service->memory_->Initialise(); result != CUDA_SUCCESS) {
-    *refusal = "address ranges could not be reserved (CUDA error " + std::to_string(result) + ")";
+    *refusal = {"address ranges could not be reserved (CUDA error " + std::to_string(result) + ")"};
     return nullptr;
   }
-  Learner::Options options;
-  options.planning = settings.planning;
-  options.program = ProgramFingerprint();
-  options.device_name = service->name_;
-  options.rank = ThisProcess().rank;
-  if (settings.planning) {
-    options.configuration = recorded != nullptr ? recorded->configuration : ProgramConfiguration();
-    options.shelf = ShelfOf(settings, options.program, service->name_, static_cast<int>(device));
+  try {
+    Learner::Options options;
+    options.planning = settings.planning;
+    options.program = ProgramFingerprint();
+    options.device_name = service->name_;
+    options.rank = ThisProcess().rank;
+    if (settings.planning) {
+      options.configuration = recorded != nullptr ? recorded->configuration : ProgramConfiguration();
+      options.shelf = ShelfOf(settings, options.program, service->name_, static_cast<int>(device));
+    }
+    service->learner_ = std::make_unique<Learner>(*service->memory_, std::move(options));
+    service->learner_->StartFromKept();
+  } catch (const std::exception&) {
+    service->memory_->Abandon();  // a later attempt takes addresses of its own
+    throw;
   }
-  service->learner_ = std::make_unique<Learner>(*service->memory_, std::move(options));
-  service->learner_->StartFromKept();
   return service;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "runtime/base/cancellation_off.h"
 #include "runtime/base/log.h"
 #include "runtime/device/capture.h"
 
@@ -16,9 +17,10 @@ constinit thread_local StreamCache t_streams __attribute__((tls_model("initial-e
 
 namespace {
 
-void SayNotServed(CUdevice device, const std::string& refusal) noexcept {
+void SayNotServed(CUdevice device, const DeviceService::Refusal& refusal) noexcept {
   try {
-    LogError("device " + std::to_string(device) + " is not served: " + refusal);
+    LogError("device " + std::to_string(device) + " is not served: " + refusal.reason +
+             (refusal.for_good ? "" : "; later requests try again"));
   } catch (const std::exception&) {  // the host has no memory for the line
   }
 }
@@ -26,12 +28,15 @@ void SayNotServed(CUdevice device, const std::string& refusal) noexcept {
 // A green context may end, and waiting in it waits for its own streams alone: the primary one is taken in its place.
 DeviceService* MakeService(Process& process, CUdevice device, CUcontext current) {
   const CUcontext context = MemoryContextOf(current);
-  std::string refusal;
+  const CancellationOff no_cancellation;  // files are read, perhaps
+  // It may be in the middle of a capture that a program asks for the first time, or for the first time after a reset.
+  const RelaxedCapture relaxed(process.driver, true);
+  DeviceService::Refusal refusal;
   std::unique_ptr<DeviceService> made;
   try {
     made = DeviceService::Make(process.driver, process.settings, device, context, process.peers[device], &refusal);
-  } catch (const std::exception& e) {
-    refusal = e.what();
+  } catch (const std::exception&) {
+    refusal.reason = "out of memory";  // the host; short enough to need none of it
   }
   int count = 0;
   if (process.driver.cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1) {
@@ -44,7 +49,7 @@ DeviceService* MakeService(Process& process, CUdevice device, CUcontext current)
     if (DeviceService* first = process.devices[device].load()) return first;  // another thread was quicker
     if (!made) {
       // Without a reason it is the context, not the device: it is broken or destroyed, and the next may be sound.
-      if (!refusal.empty() && !process.refused[device].exchange(true)) SayNotServed(device, refusal);
+      if (!refusal.reason.empty() && process.refused[device].Failed(refusal.for_good)) SayNotServed(device, refusal);
       return nullptr;
     }
     service = made.release();
@@ -108,7 +113,7 @@ CUresult NoteContext(Process& process, CUdevice device, CUcontext context, Devic
 DeviceService* ServiceOn(Process& process, CUdevice device, CUcontext context, DeviceMemory::Owner* owner) {
   if (static_cast<std::size_t>(device) >= kMaxDevices) return nullptr;
   DeviceService* service = process.devices[device].load(std::memory_order_acquire);
-  if (service == nullptr && !process.refused[device].load() && !process.last_ends[device].load())
+  if (service == nullptr && !process.last_ends[device].load() && process.refused[device].Due())
     service = MakeService(process, device, context);
   if (service == nullptr || NoteContext(process, device, context, owner) != CUDA_SUCCESS) return nullptr;
   return service;
@@ -133,7 +138,7 @@ Place CurrentPlace(Process& process) noexcept {
   if (process.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return place;
   DeviceMemory::Owner owner = DeviceMemory::kNoOwner;
   place.service = ServiceOn(process, device, place.context, &owner);
-  if (place.service != nullptr || process.refused[device].load())
+  if (place.service != nullptr || process.refused[device].for_good.load(std::memory_order_relaxed))
     t_context = {place.context, epoch, place.service, owner};
   return place;
 }

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -26,6 +27,29 @@ namespace stalloc::runtime {
 
 inline constexpr std::uint64_t kNoContextHasEnded = 1;  // the first epoch of contexts
 
+// A device that could not be served when it was tried. What passes by is tried again: after one request that went to
+// the driver, then two, four and so on, so that a device that stays as it is costs next to nothing.
+struct RefusedDevice {
+  std::atomic<bool> for_good{false};
+  std::atomic<std::uint32_t> failures{0};
+  std::atomic<std::uint64_t> asked{0};  // requests since the last attempt
+
+  bool Due() noexcept {
+    const std::uint32_t failed = failures.load(std::memory_order_relaxed);
+    if (failed == 0) return true;
+    if (for_good.load(std::memory_order_relaxed)) return false;
+    return (asked.fetch_add(1, std::memory_order_relaxed) + 1) >> std::min(failed - 1, kMostDoublings) != 0;
+  }
+  // True: it is the first time that this is to be said.
+  bool Failed(bool is_for_good) noexcept {
+    asked.store(0, std::memory_order_relaxed);
+    const bool first_for_good = is_for_good && !for_good.exchange(true);
+    return failures.fetch_add(1) == 0 || first_for_good;
+  }
+
+  static constexpr std::uint32_t kMostDoublings = 20;
+};
+
 struct Process {
   Process(const DriverApi& d, const Settings& s) : driver(d), settings(s), learning(driver) {}
 
@@ -37,7 +61,7 @@ struct Process {
   std::mutex mutex;     // guards who is made and who is retired, and the contexts; never held over a driver call
   // By device ordinal; published once for each context, read without a lock.
   std::atomic<DeviceService*> devices[kMaxDevices] = {};
-  std::atomic<bool> refused[kMaxDevices] = {};
+  RefusedDevice refused[kMaxDevices];
   std::atomic<bool> last_ends[kMaxDevices] = {};  // the last context is ending: until it has nothing is served there
   std::vector<DeviceService*> retired;            // whose context has ended; they count in the statistics
   // Contexts in which something was asked for, by device, with the number by which their blocks are known. A device's

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The fidelity contract in columns: each row of contract_api.cpp, contract_life.cpp and contract_order.cu, by the driver
+"""The fidelity contract in columns: each row of contract_{api,life,first}.cpp and contract_order.cu, by the driver
 alone, under the shim (through a shared and a static cudart) and, with --sim, over the simulated device, alone and under
 the shim. Without a GPU the simulated device's columns are held against each other. With --merge nothing runs: columns
 that were made on several machines are put together.
@@ -23,6 +23,7 @@ PROGRAMS = {
     "api-shared": ("contract_api.cpp", "shared", [], ["dl"]),
     "api-static": ("contract_api.cpp", "static", [], ["dl"]),
     "life": ("contract_life.cpp", "none", [], ["dl"]),
+    "first": ("contract_first.cpp", "none", [], ["dl"]),
     "order-shared": ("contract_order.cu", "shared", [], ["dl"]),
     "order-static": ("contract_order.cu", "static", [], ["dl"]),
 }
@@ -55,7 +56,7 @@ def run(arguments, columns):
                 failures.append(f"{name} does not build: {message}")
                 continue
             for column, environment in columns.items():
-                if column.startswith("simulated") and name not in ("api-shared", "life"):
+                if column.startswith("simulated") and name not in ("api-shared", "life", "first"):
                     continue  # kernels do not run there, and a static cudart cannot be replaced
                 title = f"{name}.{column}"
                 process, code, seconds = child.run([path], environment, directory, title, arguments.timeout)

@@ -11,6 +11,12 @@
 namespace stalloc::interpose {
 namespace {
 
+std::size_t CountOf(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 struct OverTheSimulatedDevice : testing::TestWithParam<const char*> {};
 
 TEST_P(OverTheSimulatedDevice, HoldsWithoutTheShim) {
@@ -40,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, OverTheSimulatedDevice,
                                          "runtime_calls_static_per_thread", "driver_calls_linked", "entry_point",
                                          "late_free", "exceptions", "threads", "fork", "runtime_api",
                                          "runtime_api_static", "addresses", "captures", "captures_end", "contexts",
-                                         "callbacks"),
+                                         "callbacks", "cancelled"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST(Simulated, MemoryIsUsableAndNeverReusedTooEarly) {
@@ -150,6 +156,35 @@ TEST(Simulated, RequestsAfterACaptureThatEndedWithItsStreamOrContextAreServed) {
   EXPECT_NE(outcome.output.find(" online, 0 passed through"), std::string::npos) << outcome.output;
 }
 
+// By the mode of the capture, by who captures, by whether the request is the first one, and by what is asked for: 72
+// processes, whose answers have to be the driver's.
+TEST(Simulated, ARequestDuringACaptureIsAnsweredAsWithoutTheShim) {
+  const Outcome plain = RunProgram({Program("captures_first")}, Simulated());
+  ASSERT_EQ(plain.exit_code, 0) << plain.output;
+  ASSERT_EQ(CountOf(plain.output, "row capture_"), 72u) << plain.output;
+  Environment environment = Served();
+  environment["STALLOC_LOG"] = "error";
+  environment["STALLOC_SUMMARY"] = "0";
+  const Outcome served = RunProgram({Program("captures_first")}, environment);
+  EXPECT_EQ(served.exit_code, 0);
+  EXPECT_EQ(served.output, plain.output);
+}
+
+// One failure that passes by, of each call that is made when a device's first request comes.
+TEST(Simulated, ADeviceThatCouldNotBeServedIsTriedAgain) {
+  for (const char* function :
+       {"cuMemGetInfo", "cuDeviceGetAttribute", "cuMemGetAllocationGranularity", "cuMemAddressReserve",
+        "cuDeviceGetCount", "cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    for (const char* code : {"2", "900", "999"}) {
+      EXPECT_EQ(RunProgram({Program("start_fails"), "cuDeviceGetName", code}, Simulated()).exit_code, 0);
+      const Outcome served = RunProgram({Program("start_fails"), function, code}, Served());
+      EXPECT_EQ(served.exit_code, 0) << served.output;
+      EXPECT_NE(served.output.find(" online, "), std::string::npos) << function << " " << code << ": " << served.output;
+      EXPECT_LE(CountOf(served.output, "is not served"), 1u) << served.output;
+    }
+  }
+}
+
 TEST(Simulated, WhatIsCapturedOrdersNothing) {
   for (Environment environment : {Simulated(), Served()}) {
     environment["SIMCUDA_SEED"] = "0";
@@ -187,12 +222,6 @@ INSTANTIATE_TEST_SUITE_P(Order, TwoContexts,
                                                           "short", "capture", "threads", "other_thread", "end",
                                                           "end_at_work", "random")),
                          [](const auto& part) { return std::get<0>(part.param) + "_" + std::get<1>(part.param); });
-
-std::size_t CountOf(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 // The program fills the device, probes as cuDNN does, asks for more than there is, frees and goes on.
 TEST(Simulated, OutOfMemoryIsReportedOnceAndSurvived) {

@@ -34,7 +34,7 @@ class Served {
     Settings settings;
     settings.planning = planning;
     settings.plan_cache.enabled = false;
-    std::string refusal;
+    DeviceService::Refusal refusal;
     service_ = DeviceService::Make(driver_, settings, device, context_, peers_, &refusal);
     // Something lives, as in a program: 2 000 blocks, every other one freed again, so that free memory is in pieces.
     std::vector<CUdeviceptr> weights;

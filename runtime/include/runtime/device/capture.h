@@ -11,8 +11,9 @@ namespace stalloc::runtime {
 // Calls that the runtime makes while some thread captures must not end that capture.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(const DriverApi& driver)
-      : driver_(driver), on_(DeviceMemory::captures_in_progress.load(std::memory_order_relaxed) != 0) {
+  // `even_unseen`: also where no capture is known of, which may have begun before anybody was told of captures.
+  explicit RelaxedCapture(const DriverApi& driver, bool even_unseen = false)
+      : driver_(driver), on_(even_unseen || DeviceMemory::captures_in_progress.load(std::memory_order_relaxed) != 0) {
     if (on_) driver_.cuThreadExchangeStreamCaptureMode(&mode_);
   }
   ~RelaxedCapture() {

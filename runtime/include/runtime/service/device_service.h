@@ -24,11 +24,17 @@ class DeviceService {
     std::function<std::uint64_t()> clock_ns;  // see MemoryPolicy
   };
 
-  // Makes the service of `device`, whose `context` is current. Returns nothing where the device cannot be served, with
-  // the reason in `refusal`, or where the context cannot be used, without one. `peers` outlives the service. Starts
-  // from the kept plan if there is one that fits. `recorded`: for a recording in place of the process.
+  // Why a device is not served.
+  struct Refusal {
+    std::string reason;     // empty: the context cannot be used, another one may
+    bool for_good = false;  // it is the device's nature; otherwise a later attempt may succeed
+  };
+
+  // Makes the service of `device`, whose `context` is current; nullptr: see `refusal`. `peers` outlives the service.
+  // Starts from the kept plan if there is one that fits. `recorded`: for a recording in place of the process. Throws
+  // for want of host memory.
   static std::unique_ptr<DeviceService> Make(const DriverApi& driver, const Settings& settings, CUdevice device,
-                                             CUcontext context, const PeerAccess& peers, std::string* refusal,
+                                             CUcontext context, const PeerAccess& peers, Refusal* refusal,
                                              const Recorded* recorded = nullptr);
 
   DeviceMemory& memory() { return *memory_; }
