@@ -120,7 +120,8 @@ void Describe(Word descriptor, const RecurrentNetwork& network, std::int64_t row
   }
 }
 
-// (handle, network, pseudo layer, size, weights, matrix, matrix tensor, *matrix address, bias tensor, *bias address)
+// (handle, network, pseudo layer, size, weights, matrix, matrix tensor, *matrix address, bias tensor, *bias address);
+// the last four may be null.
 int WeightParameters(Arguments arguments) {
   const auto* network = Pointer<const RecurrentNetwork>(arguments[1]);
   const std::int64_t layer = Int32(arguments[2]), matrix = Int32(arguments[5]);
@@ -128,12 +129,14 @@ int WeightParameters(Arguments arguments) {
   const bool exists = matrix < network->matrices();
   Describe(arguments[6], *network, exists ? network->Rows(matrix) : 0, exists ? network->Columns(layer, matrix) : 0);
   const std::int64_t offset = network->MatrixElements(layer, matrix) * network->element_bytes;
-  *Pointer<Word>(arguments[7]) = exists ? arguments[4] + static_cast<Word>(offset) : 0;
+  if (arguments[7] != 0) *Pointer<Word>(arguments[7]) = exists ? arguments[4] + static_cast<Word>(offset) : 0;
   const bool has_bias = network->biases && matrix < 2 * network->gates;
   Describe(arguments[8], *network, has_bias ? network->hidden : 0, has_bias ? 1 : 0);
   const std::int64_t bias = network->MatrixElements(network->pseudo_layers(), 0) +
                             (layer * 2 * network->gates + matrix) * network->hidden;
-  *Pointer<Word>(arguments[9]) = has_bias ? arguments[4] + static_cast<Word>(bias * network->element_bytes) : 0;
+  if (arguments[9] != 0) {
+    *Pointer<Word>(arguments[9]) = has_bias ? arguments[4] + static_cast<Word>(bias * network->element_bytes) : 0;
+  }
   return 0;
 }
 
