@@ -12,7 +12,15 @@ def _before_torch():
 
 
 def _after_torch():
-    pass
+    import torch
+
+    from stalloc_simulated import ranks, report, steps, values
+
+    report.install()
+    steps.install(torch)
+    values.install(torch)
+    if torch.distributed.is_available():
+        ranks.install(torch.distributed.distributed_c10d)
 
 
 # Module: (called before it is executed, called after).
@@ -56,5 +64,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install():
+    from stalloc_simulated import ranks
+
+    ranks.prepare_environment()
     if "torch" not in sys.modules:
         sys.meta_path.insert(0, _Finder())
