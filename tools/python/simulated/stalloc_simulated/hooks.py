@@ -4,6 +4,8 @@ import importlib.abc
 import importlib.util
 import sys
 
+from stalloc_simulated import kernels, ranks
+
 
 def _before_torch():
     from stalloc_simulated import libraries
@@ -11,10 +13,8 @@ def _before_torch():
     libraries.load()
 
 
-def _after_torch():
-    import torch
-
-    from stalloc_simulated import ranks, report, steps, values
+def _after_torch(torch):
+    from stalloc_simulated import report, steps, values
 
     report.install()
     steps.install(torch)
@@ -23,8 +23,9 @@ def _after_torch():
         ranks.install(torch.distributed.distributed_c10d)
 
 
-# Module: (called before it is executed, called after).
+# Module: (called before it is executed or None, called with it afterwards).
 _HOOKS = {"torch": (_before_torch, _after_torch)}
+_HOOKS.update({name: (None, after) for name, after in kernels.HOOKS.items()})
 
 
 class _Loader(importlib.abc.Loader):
@@ -40,8 +41,7 @@ class _Loader(importlib.abc.Loader):
         if self._before is not None:
             self._before()
         self._loader.exec_module(module)
-        if self._after is not None:
-            self._after()
+        self._after(module)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -58,14 +58,14 @@ class _Finder(importlib.abc.MetaPathFinder):
             self._searching.discard(name)
         if spec is None or spec.loader is None:
             return spec
-        before, after = _HOOKS[name]
-        spec.loader = _Loader(spec.loader, before, after)
+        spec.loader = _Loader(spec.loader, *_HOOKS[name])
         return spec
 
 
 def install():
-    from stalloc_simulated import ranks
-
+    """Called before the program's first line. Does nothing where torch has been imported already."""
+    if "torch" in sys.modules:
+        return
     ranks.prepare_environment()
-    if "torch" not in sys.modules:
-        sys.meta_path.insert(0, _Finder())
+    kernels.prepare_environment()
+    sys.meta_path.insert(0, _Finder())
