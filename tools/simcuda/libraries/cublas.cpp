@@ -12,7 +12,9 @@ constexpr int kVersion = 130100;
 #undef ROW
 
 STAND_IN_EXPORT const char* cublasGetStatusString(int);
-const char* cublasGetStatusString(int status) { return status == 0 ? "success" : "an error of the stand-in for cuBLAS"; }
+const char* cublasGetStatusString(int status) {
+  return status == 0 ? "success" : "an error of the stand-in for cuBLAS";
+}
 
 STAND_IN_EXPORT const char* cublasGetStatusName(int);
 const char* cublasGetStatusName(int status) {

@@ -132,8 +132,8 @@ int WeightParameters(Arguments arguments) {
   if (arguments[7] != 0) *Pointer<Word>(arguments[7]) = exists ? arguments[4] + static_cast<Word>(offset) : 0;
   const bool has_bias = network->biases && matrix < 2 * network->gates;
   Describe(arguments[8], *network, has_bias ? network->hidden : 0, has_bias ? 1 : 0);
-  const std::int64_t bias = network->MatrixElements(network->pseudo_layers(), 0) +
-                            (layer * 2 * network->gates + matrix) * network->hidden;
+  const std::int64_t bias =
+      network->MatrixElements(network->pseudo_layers(), 0) + (layer * 2 * network->gates + matrix) * network->hidden;
   if (arguments[9] != 0) {
     *Pointer<Word>(arguments[9]) = has_bias ? arguments[4] + static_cast<Word>(bias * network->element_bytes) : 0;
   }

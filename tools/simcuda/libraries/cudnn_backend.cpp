@@ -25,8 +25,17 @@ enum DescriptorType {
   kConvolutionBackwardFilter = 11,
   kConvolutionBackwardData = 12,
 };
-enum AttributeType { kHandleType = 0, kBooleanType = 2, kInt32Type = 23, kCharType = 24, kInt64Type = 3,
-                     kDoubleType = 5, kPointerType = 6, kDescriptorType = 15, kFractionType = 26 };
+enum AttributeType {
+  kHandleType = 0,
+  kBooleanType = 2,
+  kInt32Type = 23,
+  kCharType = 24,
+  kInt64Type = 3,
+  kDoubleType = 5,
+  kPointerType = 6,
+  kDescriptorType = 15,
+  kFractionType = 26
+};
 enum AttributeName {
   kHeuristicGraph = 201,
   kHeuristicResults = 202,

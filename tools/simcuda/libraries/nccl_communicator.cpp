@@ -136,7 +136,7 @@ void ReduceNumbers(const std::vector<Bytes>& contributions, std::size_t first, s
 
 // Types that the host cannot add are taken from the first rank.
 void ReduceTyped(const std::vector<Bytes>& contributions, std::size_t first, std::size_t count, int type, int reduction,
-            char* result) {
+                 char* result) {
   switch (type) {
     case kInt8:
       return ReduceNumbers<std::int8_t>(contributions, first, count, reduction, result);

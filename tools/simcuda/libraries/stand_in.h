@@ -55,18 +55,18 @@ int ClearDeviceInts(Arguments arguments, int position, int count_position);
 
 #define STAND_IN_EXPORT extern "C" __attribute__((visibility("default")))
 
-#define STAND_IN_FUNCTION(name, action, ...)                                                                  \
-  STAND_IN_EXPORT int name(STAND_IN_WORDS);                                                                   \
-  int name(STAND_IN_WORDS) {                                                                                  \
-    const STAND_IN_WORD arguments[] = {w0,  w1,  w2,  w3,  w4,  w5,  w6,  w7,  w8,  w9,  w10, w11,            \
-                                       w12, w13, w14, w15, w16, w17, w18, w19, w20, w21, w22, w23};           \
-    return action(arguments __VA_OPT__(, ) __VA_ARGS__);                                                      \
+#define STAND_IN_FUNCTION(name, action, ...)                                                        \
+  STAND_IN_EXPORT int name(STAND_IN_WORDS);                                                         \
+  int name(STAND_IN_WORDS) {                                                                        \
+    const STAND_IN_WORD arguments[] = {w0,  w1,  w2,  w3,  w4,  w5,  w6,  w7,  w8,  w9,  w10, w11,  \
+                                       w12, w13, w14, w15, w16, w17, w18, w19, w20, w21, w22, w23}; \
+    return action(arguments __VA_OPT__(, ) __VA_ARGS__);                                            \
   }
 
 #define STAND_IN_WORD ::stalloc::simcuda::libraries::Word
-#define STAND_IN_WORDS                                                                                                \
-  STAND_IN_WORD w0, STAND_IN_WORD w1, STAND_IN_WORD w2, STAND_IN_WORD w3, STAND_IN_WORD w4, STAND_IN_WORD w5,         \
-      STAND_IN_WORD w6, STAND_IN_WORD w7, STAND_IN_WORD w8, STAND_IN_WORD w9, STAND_IN_WORD w10, STAND_IN_WORD w11,   \
-      STAND_IN_WORD w12, STAND_IN_WORD w13, STAND_IN_WORD w14, STAND_IN_WORD w15, STAND_IN_WORD w16,                  \
-      STAND_IN_WORD w17, STAND_IN_WORD w18, STAND_IN_WORD w19, STAND_IN_WORD w20, STAND_IN_WORD w21,                  \
+#define STAND_IN_WORDS                                                                                              \
+  STAND_IN_WORD w0, STAND_IN_WORD w1, STAND_IN_WORD w2, STAND_IN_WORD w3, STAND_IN_WORD w4, STAND_IN_WORD w5,       \
+      STAND_IN_WORD w6, STAND_IN_WORD w7, STAND_IN_WORD w8, STAND_IN_WORD w9, STAND_IN_WORD w10, STAND_IN_WORD w11, \
+      STAND_IN_WORD w12, STAND_IN_WORD w13, STAND_IN_WORD w14, STAND_IN_WORD w15, STAND_IN_WORD w16,                \
+      STAND_IN_WORD w17, STAND_IN_WORD w18, STAND_IN_WORD w19, STAND_IN_WORD w20, STAND_IN_WORD w21,                \
       STAND_IN_WORD w22, STAND_IN_WORD w23

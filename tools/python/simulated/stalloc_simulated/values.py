@@ -224,19 +224,20 @@ class _Values:
         if get_kernel is None:
             return None
         kernel = functools.partial(get_kernel(operator, "CUDA").call_boxed, self.cuda_keys)
-        arguments = operator._schema.arguments
-        if len(arguments) < 2 or arguments[1].type.kind() != "TensorType":
+        types = [argument.type.kind() for argument in operator._schema.arguments[:2]]
+        if types[-1:] != ["TensorType"]:
             return kernel
-
         kinds = {bool: torch.bool, int: torch.int64, float: None}
 
-        def with_a_number(first, second=None, *args, **kwargs):
+        def with_numbers(first, second=None, *args, **kwargs):
             """A number that stands for a tensor arrives here as a Python number."""
-            if isinstance(second, (int, float)):
+            if type(second) in kinds:
                 second = torch.scalar_tensor(second, dtype=kinds[type(second)])
-            return kernel(first, second, *args, **kwargs) if second is not None else kernel(first, **kwargs)
+            if type(first) in kinds:
+                first = torch.scalar_tensor(first, dtype=kinds[type(first)])
+            return kernel(first, **kwargs) if second is None else kernel(first, second, *args, **kwargs)
 
-        return with_a_number
+        return with_numbers
 
     # -- rule 2 ----------------------------------------------------------------------------------------------------
 
