@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "cards.h"
 #include "simcuda/device.h"
 
 namespace stalloc::simcuda {
@@ -11,7 +12,8 @@ namespace {
 class Environment : public ::testing::Test {
  protected:
   ~Environment() override {
-    for (const char* name : {"SIMCUDA_DEVICES", "SIMCUDA_MEMORY", "SIMCUDA_SEED", "SIMCUDA_LAG", "SIMCUDA_PEERS"})
+    for (const char* name :
+         {"SIMCUDA_DEVICES", "SIMCUDA_MEMORY", "SIMCUDA_SEED", "SIMCUDA_LAG", "SIMCUDA_PEERS", "SIMCUDA_DEVICE"})
       unsetenv(name);
   }
 };
@@ -35,6 +37,23 @@ TEST_F(Environment, ChoosesTheDevices) {
   EXPECT_EQ(ConfigFromEnvironment().memory_bytes, std::uint64_t{1536} << 20);
   setenv("SIMCUDA_MEMORY", "2GB", 1);
   EXPECT_EQ(ConfigFromEnvironment().memory_bytes, 2000000000u);
+}
+
+TEST_F(Environment, NamesACard) {
+  std::string error;
+  setenv("SIMCUDA_DEVICE", "rtx4090", 1);
+  Config config = ConfigFromEnvironment(&error);
+  ASSERT_NE(config.card, nullptr);
+  EXPECT_STREQ(config.card->name, "NVIDIA GeForce RTX 4090");
+  EXPECT_EQ(config.memory_bytes, config.card->memory_bytes);
+  EXPECT_EQ(error, "");
+  setenv("SIMCUDA_MEMORY", "8GiB", 1);
+  EXPECT_EQ(ConfigFromEnvironment().memory_bytes, std::uint64_t{8} << 30);
+  setenv("SIMCUDA_DEVICE", "rtx9", 1);
+  config = ConfigFromEnvironment(&error);
+  EXPECT_EQ(config.card, nullptr);
+  EXPECT_NE(error.find("SIMCUDA_DEVICE=rtx9"), std::string::npos) << error;
+  EXPECT_NE(error.find("h100, h200"), std::string::npos) << error;
 }
 
 TEST_F(Environment, WhatIsNoNumberKeepsTheDefault) {

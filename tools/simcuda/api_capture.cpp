@@ -5,13 +5,45 @@
 namespace stalloc::simcuda {
 namespace {
 
-void WriteCaptureInfo(const Stream& stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                      std::size_t* dependencies) {
+// The list of dependencies is the stream's, until it is asked for again.
+void WriteCaptureInfo(Stream& stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                      const CUgraphNode** dependencies, std::size_t* count) {
   *status = CaptureStatus(stream);
   if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
   if (id != nullptr) *id = stream.capture->id;
-  if (graph != nullptr) *graph = nullptr;  // a graph gets its handle when the capture ends
-  if (dependencies != nullptr) *dependencies = 0;
+  Graph& captured = *stream.capture->graph;
+  if (graph != nullptr) *graph = captured.handle;
+  if (dependencies != nullptr) {
+    stream.capture_dependencies.clear();
+    for (const std::size_t node : stream.capture_tail) stream.capture_dependencies.push_back(captured.HandleOf(node));
+    *dependencies = stream.capture_dependencies.data();
+  }
+  if (count != nullptr) *count = stream.capture_tail.size();
+}
+
+// The nodes' numbers in `graph`. False if one is not in it.
+bool NumbersOf(Call& call, const Graph& graph, const CUgraphNode* nodes, std::size_t count,
+               std::vector<std::size_t>* numbers) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::shared_ptr<Graph> owner;
+    std::size_t index = 0;
+    if (!FindNode(call.machine, nodes[i], &owner, &index) || owner.get() != &graph) return false;
+    numbers->push_back(index);
+  }
+  return true;
+}
+
+CUresult UpdateDependencies(EntryPoint entry, CUstream handle, const CUgraphNode* nodes, std::size_t count,
+                            unsigned flags) {
+  return EnterStream(entry, StreamOrDefault(handle), [&](Call& call, Stream& stream) {
+    if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (nodes == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
+    if (stream.capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+    std::vector<std::size_t> tail;
+    if (flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES) tail = stream.capture_tail;
+    if (!NumbersOf(call, *stream.capture->graph, nodes, count, &tail)) return CUDA_ERROR_INVALID_VALUE;
+    stream.capture_tail = std::move(tail);
+    return CUDA_SUCCESS;
+  });
 }
 
 }  // namespace
@@ -23,11 +55,22 @@ SIMCUDA_EXPORT CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMod
   });
 }
 
-// Appending to a graph is not simulated.
-SIMCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph, const CUgraphNode*,
-                                                    const CUgraphEdgeData*, std::size_t, CUstreamCaptureMode) {
+SIMCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle, const CUgraphNode* nodes,
+                                                    const CUgraphEdgeData*, std::size_t count,
+                                                    CUstreamCaptureMode mode) {
   return EnterStream(SIMCUDA_ENTRY(cuStreamBeginCaptureToGraph), StreamOrDefault(handle),
-                     [](Call&, Stream&) { return CUDA_ERROR_NOT_SUPPORTED; });
+                     [&](Call& call, Stream& stream) {
+                       std::shared_ptr<Graph> graph = call.machine.graphs.Find(graph_handle);
+                       if (graph == nullptr || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+                       std::vector<std::size_t> tail;
+                       if (!NumbersOf(call, *graph, nodes, count, &tail)) return CUDA_ERROR_INVALID_VALUE;
+                       return BeginCapture(call.machine, call.thread, stream, mode, std::move(graph), std::move(tail));
+                     });
+}
+
+SIMCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* nodes, const CUgraphEdgeData*,
+                                                          std::size_t count, unsigned flags) {
+  return UpdateDependencies(SIMCUDA_ENTRY(cuStreamUpdateCaptureDependencies), handle, nodes, count, flags);
 }
 
 SIMCUDA_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
@@ -35,7 +78,7 @@ SIMCUDA_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::shared_ptr<Graph> captured;
     const CUresult result = EndCapture(call.machine, call.thread, stream, &captured);
-    *graph = captured == nullptr ? nullptr : call.machine.graphs.Add(captured);
+    *graph = captured == nullptr ? nullptr : captured->handle;
     return result;
   });
 }
@@ -59,7 +102,7 @@ SIMCUDA_EXPORT CUresult __CUDA_API_PTSZ(cuStreamGetCaptureInfo_v2)(CUstream hand
                      [&](Call&, Stream& stream) {
                        if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
                        if (dependencies != nullptr) *dependencies = nullptr;
-                       WriteCaptureInfo(stream, status, id, graph, count);
+                       WriteCaptureInfo(stream, status, id, graph, dependencies, count);
                        return CUDA_SUCCESS;
                      });
 }
@@ -71,7 +114,7 @@ SIMCUDA_EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureS
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (dependencies != nullptr) *dependencies = nullptr;
     if (edges != nullptr) *edges = nullptr;
-    WriteCaptureInfo(stream, status, id, graph, count);
+    WriteCaptureInfo(stream, status, id, graph, dependencies, count);
     return CUDA_SUCCESS;
   });
 }
@@ -81,8 +124,11 @@ SIMCUDA_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph 
   return Enter(SIMCUDA_ENTRY(cuGraphInstantiateWithParams), [&](Call& call) {
     const std::shared_ptr<Graph> graph = call.machine.graphs.Find(graph_handle);
     if (graph == nullptr || exec == nullptr || parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *exec = call.machine.graph_execs.Add(Instantiate(*graph));
-    parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+    std::shared_ptr<GraphExec> made = Instantiate(*graph, parameters->flags);
+    parameters->result_out =
+        made != nullptr ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+    if (made == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *exec = call.machine.graph_execs.Add(std::move(made));
     return CUDA_SUCCESS;
   });
 }
@@ -94,6 +140,7 @@ SIMCUDA_EXPORT CUresult cuGraphLaunch(CUgraphExec exec_handle, CUstream handle) 
     for (const WorkPtr& work : exec->works) {
       if (const CUresult error = Submit(call, stream, work)) return error;
     }
+    for (const auto& memory : exec->unfreed) call.machine.live_graph_memory[memory->address] = memory;
     return CUDA_SUCCESS;
   });
 }
@@ -102,6 +149,14 @@ SIMCUDA_EXPORT CUresult cuGraphUpload(CUgraphExec exec_handle, CUstream handle) 
   return EnterStream(SIMCUDA_ENTRY(cuGraphUpload), StreamOrDefault(handle), [&](Call& call, Stream&) {
     return call.machine.graph_execs.Find(exec_handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
+}
+
+// The ABI before edges had data.
+#undef cuStreamUpdateCaptureDependencies
+SIMCUDA_EXPORT CUresult __CUDA_API_PTSZ(cuStreamUpdateCaptureDependencies)(CUstream handle, CUgraphNode* nodes,
+                                                                           std::size_t count, unsigned flags) {
+  return UpdateDependencies(SIMCUDA_ENTRY(__CUDA_API_PTSZ(cuStreamUpdateCaptureDependencies)), handle, nodes, count,
+                            flags);
 }
 
 // The ABI of CUDA 10.0, without a mode.

@@ -1,5 +1,11 @@
-// Entry points of modules, libraries and kernels: see code.h. Any image is taken; a function that is asked for is in
+// Entry points of modules, libraries and kernels: see code.h. Images are not read; a function that is asked for is in
 // it.
+#include <unistd.h>
+
+#include <cstring>
+#include <string_view>
+#include <type_traits>
+
 #include "call.h"
 #include "simcuda/extensions.h"
 
@@ -21,15 +27,33 @@ CUresult Load(Call& call, Handle* handle, Context* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult LoadModule(EntryPoint entry, CUmodule* handle, const void* image) {
+// What an image begins with: a fat binary or the compiler's wrapper of one, an ELF file, or the text of PTX.
+bool IsImage(const void* image) {
+  for (const std::string_view magic : {"\x50\xed\x55\xba", "\xb1\x43\x62\x46",
+                                       "\x7f"
+                                       "ELF"}) {
+    if (std::memcmp(image, magic.data(), magic.size()) == 0) return true;
+  }
+  return std::strstr(static_cast<const char*>(image), ".version") != nullptr;
+}
+
+// `image` is the code itself.
+template <typename Handle>
+CUresult LoadImage(EntryPoint entry, Handle* handle, const void* image) {
   return Enter(entry, [&](Call& call) {
-    return image == nullptr ? CUDA_ERROR_INVALID_VALUE : Load(call, handle, call.context);
+    if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!IsImage(image)) return CUDA_ERROR_INVALID_IMAGE;
+    return Load(call, handle, std::is_same_v<Handle, CUmodule> ? call.context : nullptr);
   });
 }
 
-CUresult LoadLibrary(EntryPoint entry, CUlibrary* handle, const void* image) {
-  return Enter(entry,
-               [&](Call& call) { return image == nullptr ? CUDA_ERROR_INVALID_VALUE : Load(call, handle, nullptr); });
+template <typename Handle>
+CUresult LoadFile(EntryPoint entry, Handle* handle, const char* path) {
+  return Enter(entry, [&](Call& call) {
+    if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (access(path, R_OK) != 0) return CUDA_ERROR_FILE_NOT_FOUND;
+    return Load(call, handle, std::is_same_v<Handle, CUmodule> ? call.context : nullptr);
+  });
 }
 
 CUresult Unload(Call& call, CUmodule handle) {
@@ -110,19 +134,19 @@ SIMCUDA_EXPORT CUresult simcudaDeclareVariable(CUlibrary library, const char* na
 }
 
 SIMCUDA_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
-  return LoadModule(SIMCUDA_ENTRY(cuModuleLoad), module, path);
+  return LoadFile(SIMCUDA_ENTRY(cuModuleLoad), module, path);
 }
 
 SIMCUDA_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return LoadModule(SIMCUDA_ENTRY(cuModuleLoadData), module, image);
+  return LoadImage(SIMCUDA_ENTRY(cuModuleLoadData), module, image);
 }
 
 SIMCUDA_EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
-  return LoadModule(SIMCUDA_ENTRY(cuModuleLoadDataEx), module, image);
+  return LoadImage(SIMCUDA_ENTRY(cuModuleLoadDataEx), module, image);
 }
 
 SIMCUDA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
-  return LoadModule(SIMCUDA_ENTRY(cuModuleLoadFatBinary), module, image);
+  return LoadImage(SIMCUDA_ENTRY(cuModuleLoadFatBinary), module, image);
 }
 
 SIMCUDA_EXPORT CUresult cuModuleUnload(CUmodule module) {
@@ -155,12 +179,12 @@ SIMCUDA_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr* address, std::size_t* siz
 
 SIMCUDA_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*, void**, unsigned,
                                           CUlibraryOption*, void**, unsigned) {
-  return LoadLibrary(SIMCUDA_ENTRY(cuLibraryLoadData), library, image);
+  return LoadImage(SIMCUDA_ENTRY(cuLibraryLoadData), library, image);
 }
 
 SIMCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option*, void**, unsigned,
                                               CUlibraryOption*, void**, unsigned) {
-  return LoadLibrary(SIMCUDA_ENTRY(cuLibraryLoadFromFile), library, path);
+  return LoadFile(SIMCUDA_ENTRY(cuLibraryLoadFromFile), library, path);
 }
 
 SIMCUDA_EXPORT CUresult cuLibraryUnload(CUlibrary library) {

@@ -232,6 +232,7 @@ SIMCUDA_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 SIMCUDA_EXPORT CUresult cuCtxSynchronize() {
   return Enter(SIMCUDA_ENTRY(cuCtxSynchronize), [&](Call& call) {
     if (const CUresult error = CheckHostWait(call, nullptr)) return error;
+    if (const CUresult error = InvalidateCaptures(*call.context)) return error;
     call.machine.scheduler.WaitForContext(*call.context);
     TrimPools(call.machine, call.context->device);
     return call.context->error;

@@ -21,6 +21,8 @@ CUresult FreeBlockAt(Call& call, CUdeviceptr address) {
   if (FreeManaged(call, address)) return CUDA_SUCCESS;
   Block* live = machine.blocks.FindLive(address);
   if (live == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (live->kind == Block::Kind::kGraph && !machine.live_graph_memory.contains(address))
+    return CUDA_ERROR_INVALID_VALUE;
   live->freed = true;  // a second thread that comes while this one waits finds it gone
   const Block block = *live;
   if (block.kind == Block::Kind::kMalloc) {
@@ -39,7 +41,9 @@ CUresult FreeBlockAt(Call& call, CUdeviceptr address) {
       block.pool->TrimToThreshold();
       break;
     case Block::Kind::kGraph:
-      break;  // the graph's own for as long as it lives
+      live->freed = false;  // the next launch allocates it anew
+      machine.live_graph_memory.erase(address);
+      break;
   }
   return CUDA_SUCCESS;
 }

@@ -29,7 +29,9 @@ std::uint64_t BlocksOf(unsigned x, unsigned y, unsigned z) { return std::uint64_
 
 // Linked code: what an image is, nothing is known of.
 struct LinkedImage {
-  char bytes[64] = "simulated";
+  char bytes[64] =
+      "\x7f"
+      "ELF, simulated";
 };
 
 CUresult EncodeTensorMap(EntryPoint entry, CUtensorMap* map, const void* address) {

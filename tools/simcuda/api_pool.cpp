@@ -84,6 +84,26 @@ SIMCUDA_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocation
   });
 }
 
+// What a graph has is in use for as long as it lives.
+SIMCUDA_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice index, CUgraphMem_attribute attribute, void* value) {
+  return EnterDevice(SIMCUDA_ENTRY(cuDeviceGetGraphMemAttribute), index, [&](Call&, Device& device) {
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const bool high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    *static_cast<cuuint64_t*>(value) = high ? device.graph_memory.high_bytes : device.graph_memory.bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
+// Only 0, which forgets the peak.
+SIMCUDA_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice index, CUgraphMem_attribute attribute, void* value) {
+  return EnterDevice(SIMCUDA_ENTRY(cuDeviceSetGraphMemAttribute), index, [&](Call&, Device& device) {
+    const bool high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    if (!high || value == nullptr || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
+    device.graph_memory.high_bytes = device.graph_memory.bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
 SIMCUDA_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice index) {
   return EnterDevice(SIMCUDA_ENTRY(cuDeviceGraphMemTrim), index, [](Call&, Device&) { return CUDA_SUCCESS; });
 }

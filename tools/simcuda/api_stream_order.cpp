@@ -11,6 +11,7 @@ CUresult AllocateFrom(Call& call, Stream& stream, const std::shared_ptr<Pool>& p
                       CUdeviceptr* address) {
   if (stream.capture != nullptr)
     return CaptureAllocation(call.machine, stream, pool->device(), std::max<std::size_t>(size_bytes, 1), address);
+  if (const CUresult error = CheckUnsafeCall(call.machine, call.thread)) return error;
   const CUresult result = pool->Allocate(stream.shared_from_this(), size_bytes, address);
   if (result != CUDA_SUCCESS) return result;
   Block block;
@@ -28,7 +29,10 @@ CUresult FreeInOrder(Call& call, Stream& stream, CUdeviceptr address) {
   if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (stream.capture != nullptr) {
     if (block->kind != Block::Kind::kGraph) return CUDA_ERROR_INVALID_VALUE;
-    return CaptureWork(stream, nullptr);
+    GraphNode node;
+    node.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
+    node.memory = address;
+    return CaptureNode(stream, std::move(node));
   }
   switch (block->kind) {
     case Block::Kind::kMalloc:
@@ -41,15 +45,21 @@ CUresult FreeInOrder(Call& call, Stream& stream, CUdeviceptr address) {
       machine.blocks.Remove(address);
       break;
     }
-    case Block::Kind::kGraph:
-      break;  // the graph's own for as long as it lives
+    case Block::Kind::kGraph: {
+      const auto live = machine.live_graph_memory.find(address);
+      if (live == machine.live_graph_memory.end()) return CUDA_ERROR_INVALID_VALUE;
+      machine.scheduler.Queue(stream, std::make_shared<ReleaseGraphMemory>(std::move(live->second)));
+      machine.live_graph_memory.erase(live);
+      break;
+    }
   }
   return CUDA_SUCCESS;
 }
 
-CUresult RecordEvent(Call& call, Stream& stream, CUevent handle) {
+CUresult Record(Call& call, Stream& stream, CUevent handle, bool external) {
   const std::shared_ptr<Event> event = call.machine.events.Find(handle);
   if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
+  if (external && stream.capture != nullptr) return CaptureWork(stream, std::make_shared<RecordEvent>(event));
   auto record = std::make_shared<EventRecord>();
   if (stream.capture != nullptr) {
     if (stream.capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -127,7 +137,7 @@ SIMCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle,
     if ((flags & ~CU_EVENT_WAIT_EXTERNAL) != 0) return CUDA_ERROR_INVALID_VALUE;
     if (event->record == nullptr) return CUDA_SUCCESS;
     if (stream.capture != nullptr || event->record->capture != nullptr)
-      return CaptureWait(stream, *event->record, (flags & CU_EVENT_WAIT_EXTERNAL) != 0);
+      return CaptureWait(stream, event, (flags & CU_EVENT_WAIT_EXTERNAL) != 0);
     if (stream.kind == Stream::Kind::kLegacy) {
       if (const CUresult error = CheckLegacyUse(*stream.context)) return error;
     }
@@ -138,13 +148,13 @@ SIMCUDA_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle,
 
 SIMCUDA_EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
   return EnterStream(SIMCUDA_ENTRY(cuEventRecord), StreamOrDefault(handle),
-                     [&](Call& call, Stream& stream) { return RecordEvent(call, stream, event); });
+                     [&](Call& call, Stream& stream) { return Record(call, stream, event, false); });
 }
 
 SIMCUDA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
   return EnterStream(SIMCUDA_ENTRY(cuEventRecordWithFlags), StreamOrDefault(handle), [&](Call& call, Stream& stream) {
     if ((flags & ~CU_EVENT_RECORD_EXTERNAL) != 0) return CUDA_ERROR_INVALID_VALUE;
-    return RecordEvent(call, stream, event);
+    return Record(call, stream, event, (flags & CU_EVENT_RECORD_EXTERNAL) != 0);
   });
 }
 

@@ -62,7 +62,9 @@ CUresult Submit(Call& call, Stream& stream, WorkPtr work) {
   if (stream.kind == Stream::Kind::kLegacy) {
     if (const CUresult error = CheckLegacyUse(*stream.context)) return error;
   }
-  call.machine.scheduler.Queue(stream, std::move(work));
+  const WorkPtr queued = work;
+  call.machine.scheduler.Queue(stream, std::move(work), queued->After());
+  queued->Queued(stream);
   return CUDA_SUCCESS;
 }
 

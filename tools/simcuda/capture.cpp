@@ -4,6 +4,7 @@
 
 #include "call.h"
 #include "machine.h"
+#include "work.h"
 
 namespace stalloc::simcuda {
 namespace {
@@ -51,12 +52,6 @@ void Close(Machine& machine, const std::shared_ptr<Capture>& capture) {
 
 }  // namespace
 
-GraphMemory::~GraphMemory() {
-  machine->blocks.Remove(address);
-  machine->space.Unmap(address, bytes, Mapping::Kind::kPool);
-  machine->space.Free(address, bytes);
-}
-
 CUresult CheckUnsafeCall(Machine& machine, const ThreadState& thread) {
   if (machine.captures.empty() || thread.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
@@ -82,7 +77,18 @@ CUresult CheckLegacyUse(Context& context) {
   return result;
 }
 
-CUresult BeginCapture(Machine& machine, const ThreadState& thread, Stream& stream, CUstreamCaptureMode mode) {
+CUresult InvalidateCaptures(Context& context) {
+  CUresult result = CUDA_SUCCESS;
+  for (const std::shared_ptr<Stream>& stream : context.streams) {
+    if (stream->capture == nullptr) continue;
+    stream->capture->invalid = true;
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return result;
+}
+
+CUresult BeginCapture(Machine& machine, const ThreadState& thread, Stream& stream, CUstreamCaptureMode mode,
+                      std::shared_ptr<Graph> graph, std::vector<std::size_t> tail) {
   if (stream.kind == Stream::Kind::kLegacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream.capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
@@ -90,8 +96,10 @@ CUresult BeginCapture(Machine& machine, const ThreadState& thread, Stream& strea
   capture->mode = mode;
   capture->thread = thread.id;
   capture->origin = &stream;
-  capture->graph = std::make_shared<Graph>();
+  capture->appends = graph != nullptr;
+  capture->graph = capture->appends ? std::move(graph) : NewGraph(machine);
   Join(stream, capture);
+  stream.capture_tail = std::move(tail);
   machine.captures.push_back(std::move(capture));
   return CUDA_SUCCESS;
 }
@@ -108,7 +116,10 @@ CUresult EndCapture(Machine& machine, const ThreadState& thread, Stream& stream,
   else if (!AllJoined(*capture))
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   Close(machine, capture);
-  if (result == CUDA_SUCCESS) *graph = capture->graph;
+  if (result == CUDA_SUCCESS)
+    *graph = capture->graph;
+  else if (!capture->appends)
+    machine.graphs.Remove(capture->graph->handle);
   return result;
 }
 
@@ -117,6 +128,7 @@ void LeaveCapture(Machine& machine, Stream& stream) {
   if (capture == nullptr) return;
   if (capture->origin == &stream) {
     capture->invalid = true;
+    if (!capture->appends) machine.graphs.Remove(capture->graph->handle);
     return Close(machine, capture);
   }
   // The others' capture goes on (H200); what this one has captured must still lead to the origin.
@@ -128,17 +140,23 @@ CUstreamCaptureStatus CaptureStatus(const Stream& stream) {
   return stream.capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-CUresult CaptureWork(Stream& stream, WorkPtr work) {
+CUresult CaptureNode(Stream& stream, GraphNode node) {
   if (stream.capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  Graph& graph = *stream.capture->graph;
-  graph.nodes.push_back({std::move(work), stream.capture_tail});
-  stream.capture_tail = {graph.nodes.size() - 1};
+  node.after = std::move(stream.capture_tail);
+  stream.capture_tail = {stream.capture->graph->Add(std::move(node))};
   return CUDA_SUCCESS;
 }
 
-CUresult CaptureWait(Stream& stream, const EventRecord& record, bool external) {
+CUresult CaptureWork(Stream& stream, WorkPtr work) {
+  GraphNode node;
+  node.work = std::move(work);
+  return CaptureNode(stream, std::move(node));
+}
+
+CUresult CaptureWait(Stream& stream, const std::shared_ptr<Event>& event, bool external) {
+  const EventRecord& record = *event->record;
   if (record.capture == nullptr) {
-    if (external) return CaptureWork(stream, nullptr);
+    if (external) return CaptureWork(stream, std::make_shared<WaitForRecord>(event));
     stream.capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
@@ -163,31 +181,13 @@ CUresult CaptureWait(Stream& stream, const EventRecord& record, bool external) {
 CUresult CaptureAllocation(Machine& machine, Stream& stream, int device, std::uint64_t size_bytes,
                            CUdeviceptr* address) {
   if (stream.capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  PhysicalPtr physical = machine.FindDevice(device)->memory->Allocate(size_bytes);
-  if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  const std::uint64_t mapped_bytes = physical->size_bytes;
-  const CUdeviceptr begin = machine.space.Reserve(mapped_bytes, kPageBytes, 0);
-  if (begin == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  Mapping mapping{mapped_bytes, std::move(physical), Mapping::Kind::kPool};
-  mapping.SetAccess(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  machine.space.Map(begin, std::move(mapping));
-  Block block;
-  block.kind = Block::Kind::kGraph;
-  block.size_bytes = size_bytes;
-  block.device = device;
-  machine.blocks.Add(begin, std::move(block));
-  stream.capture->graph->memory.push_back(std::make_shared<GraphMemory>(&machine, begin, mapped_bytes));
-  *address = begin;
-  return CaptureWork(stream, nullptr);
-}
-
-std::shared_ptr<GraphExec> Instantiate(const Graph& graph) {
-  auto exec = std::make_shared<GraphExec>();
-  for (const GraphNode& node : graph.nodes) {
-    if (node.work != nullptr) exec->works.push_back(node.work);
-  }
-  exec->memory = graph.memory;
-  return exec;
+  GraphNode node;
+  node.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+  node.memory_bytes = size_bytes;
+  if (const CUresult error = AllocateGraphMemory(machine, *stream.capture->graph, device, size_bytes, &node.memory))
+    return error;
+  *address = node.memory;
+  return CaptureNode(stream, std::move(node));
 }
 
 }  // namespace stalloc::simcuda

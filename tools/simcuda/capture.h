@@ -1,4 +1,4 @@
-// Stream capture and graphs.
+// Stream capture.
 //
 // Work that is queued on a capturing stream becomes a node of a graph instead. A capture forbids calls that could
 // synchronise ("potentially unsafe"), to the threads that its mode and their own mode name; such a call fails with
@@ -9,41 +9,13 @@
 #include <memory>
 #include <vector>
 
-#include "address_space.h"
 #include "cuda_driver.h"
+#include "graph.h"
 #include "stream.h"
 
 namespace stalloc::simcuda {
 
 struct ThreadState;
-
-struct GraphNode {
-  WorkPtr work;  // null: an order only
-  std::vector<std::size_t> after;
-};
-
-// Memory that a graph allocates has one address for all launches. It lives as long as the graph or an executable one.
-struct GraphMemory {
-  GraphMemory(Machine* owner, CUdeviceptr begin, std::uint64_t mapped)
-      : machine(owner), address(begin), bytes(mapped) {}
-  ~GraphMemory();
-  GraphMemory(const GraphMemory&) = delete;
-  GraphMemory& operator=(const GraphMemory&) = delete;
-
-  Machine* const machine;
-  const CUdeviceptr address;
-  const std::uint64_t bytes;
-};
-
-struct Graph {
-  std::vector<GraphNode> nodes;  // a node comes after those it follows
-  std::vector<std::shared_ptr<GraphMemory>> memory;
-};
-
-struct GraphExec {
-  std::vector<WorkPtr> works;  // in an order that the nodes allow
-  std::vector<std::shared_ptr<GraphMemory>> memory;
-};
 
 struct Capture {
   std::uint64_t id = 0;
@@ -53,6 +25,7 @@ struct Capture {
   bool invalid = false;
   bool ended = false;
   std::shared_ptr<Graph> graph;
+  bool appends = false;                          // to a graph of the program's, which outlives a failure
   std::vector<std::shared_ptr<Stream>> streams;  // that take part
 };
 
@@ -61,22 +34,26 @@ CUresult CheckUnsafeCall(Machine& machine, const ThreadState& thread);
 // The error of work, or of a wait by the host, that includes the legacy stream while a stream that it synchronises with
 // is capturing. The capture becomes invalid.
 CUresult CheckLegacyUse(Context& context);
+// The error of a wait for all work of the context while any of its streams is capturing, whatever the modes (H200).
+CUresult InvalidateCaptures(Context& context);
 
-CUresult BeginCapture(Machine& machine, const ThreadState& thread, Stream& stream, CUstreamCaptureMode mode);
+// `graph`: to append to, behind the nodes `tail`; null: a new one.
+CUresult BeginCapture(Machine& machine, const ThreadState& thread, Stream& stream, CUstreamCaptureMode mode,
+                      std::shared_ptr<Graph> graph = nullptr, std::vector<std::size_t> tail = {});
 CUresult EndCapture(Machine& machine, const ThreadState& thread, Stream& stream, std::shared_ptr<Graph>* graph);
 // A stream that is destroyed takes no part any more: the capture that began in it ends, another goes on.
 void LeaveCapture(Machine& machine, Stream& stream);
 CUstreamCaptureStatus CaptureStatus(const Stream& stream);
 
 // Adds a node behind what the stream has captured so far.
+CUresult CaptureNode(Stream& stream, GraphNode node);
 CUresult CaptureWork(Stream& stream, WorkPtr work);
-// A wait for `record` by `stream`, one of which belongs to a capture: the stream joins it.
-CUresult CaptureWait(Stream& stream, const EventRecord& record, bool external);
+// A wait for `event`, which was recorded, by `stream`, one of which belongs to a capture: the stream joins it. An
+// external wait is a node that waits, at each launch, for what the event then stands for.
+CUresult CaptureWait(Stream& stream, const std::shared_ptr<Event>& event, bool external);
 
 // Memory nodes.
 CUresult CaptureAllocation(Machine& machine, Stream& stream, int device, std::uint64_t size_bytes,
                            CUdeviceptr* address);
-
-std::shared_ptr<GraphExec> Instantiate(const Graph& graph);
 
 }  // namespace stalloc::simcuda

@@ -19,6 +19,12 @@ constexpr ErrorText kErrors[] = {
     SIMCUDA_ERROR(CUDA_ERROR_DEINITIALIZED, "driver shutting down"),
     SIMCUDA_ERROR(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected"),
     SIMCUDA_ERROR(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
+    SIMCUDA_ERROR(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
+    SIMCUDA_ERROR(CUDA_ERROR_FILE_NOT_FOUND, "file not found"),
+    SIMCUDA_ERROR(CUDA_ERROR_OPERATING_SYSTEM, "OS call failed or operation not supported on this OS"),
+    SIMCUDA_ERROR(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+                  "the graph update was not performed because it included changes which violated constraints specific "
+                  "to instantiated graph update"),
     SIMCUDA_ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
     SIMCUDA_ERROR(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "primary context active"),
     SIMCUDA_ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),

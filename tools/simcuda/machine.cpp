@@ -49,6 +49,9 @@ void Machine::Restart(const Config& fresh) {
   events.Clear();
   graph_execs.Clear();
   graphs.Clear();
+  graph_nodes.Clear();
+  live_graph_memory.clear();
+  user_objects.Clear();
   pools.Clear();
   arrays.Clear();
   code_modules.Clear();

@@ -30,6 +30,11 @@
 
 namespace stalloc::simcuda {
 
+// What graphs of a device have mapped.
+struct GraphMemoryUse {
+  std::uint64_t bytes = 0, high_bytes = 0;
+};
+
 struct Device {
   int index = 0;
   std::shared_ptr<DeviceMemory> memory;
@@ -38,6 +43,7 @@ struct Device {
   unsigned primary_flags = 0;
   std::shared_ptr<Pool> default_pool;
   std::shared_ptr<Pool> current_pool;
+  GraphMemoryUse graph_memory;
 };
 
 // Host memory that the driver knows: pinned, registered or managed.
@@ -95,6 +101,9 @@ struct Machine {
   HandleTable<Event, CUevent> events{0x12'0000'0000};
   HandleTable<Pool, CUmemoryPool> pools{0x13'0000'0000};
   HandleTable<Graph, CUgraph> graphs{0x14'0000'0000};
+  std::map<CUdeviceptr, std::shared_ptr<GraphMemory>> live_graph_memory;  // for the program to free
+  HandleTable<NodeReference, CUgraphNode> graph_nodes{0x1a'0000'0000};
+  HandleTable<UserObject, CUuserObject> user_objects{0x1b'0000'0000};
   HandleTable<GraphExec, CUgraphExec> graph_execs{0x15'0000'0000};
   HandleTable<Array, CUarray> arrays{0x17'0000'0000};
   HandleTable<CodeModule, CUmodule> code_modules{0x18'0000'0000};  // libraries too

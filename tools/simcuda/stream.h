@@ -15,6 +15,14 @@ struct Context;
 struct Machine;
 struct Stream;
 
+// Everything that was queued on `stream` up to `position` has executed.
+struct Fence {
+  std::shared_ptr<Stream> stream;
+  std::uint64_t position = 0;
+
+  bool Passed() const;
+};
+
 // Something that a device does when its turn comes. A captured graph runs the same work many times.
 class Work {
  public:
@@ -26,6 +34,9 @@ class Work {
   // Calls back into the program: then RunOnHost is called instead of Run, without the lock.
   virtual bool runs_on_host() const { return false; }
   virtual void RunOnHost() {}
+  // Once it stands in the queue; and what has to pass before it, as far as it is known then.
+  virtual void Queued(Stream&) {}
+  virtual std::vector<Fence> After() const { return {}; }
   // What it is in a graph.
   virtual CUgraphNodeType node_type() const { return CU_GRAPH_NODE_TYPE_EMPTY; }
 
@@ -33,14 +44,6 @@ class Work {
 };
 
 using WorkPtr = std::shared_ptr<Work>;
-
-// Everything that was queued on `stream` up to `position` has executed.
-struct Fence {
-  std::shared_ptr<Stream> stream;
-  std::uint64_t position = 0;
-
-  bool Passed() const;
-};
 
 struct Operation {
   std::vector<Fence> after;
@@ -65,8 +68,9 @@ struct Stream : std::enable_shared_from_this<Stream> {
   bool destroyed = false;
   std::size_t active_index = 0;  // the scheduler's
 
-  std::shared_ptr<Capture> capture;       // the capture that this stream takes part in
-  std::vector<std::size_t> capture_tail;  // nodes that the next captured one follows
+  std::shared_ptr<Capture> capture;               // the capture that this stream takes part in
+  std::vector<std::size_t> capture_tail;          // nodes that the next captured one follows
+  std::vector<CUgraphNode> capture_dependencies;  // their handles, as a program was last told
 
   bool idle() const { return completed == queued; }
   Fence Here() { return {shared_from_this(), queued}; }

@@ -7,6 +7,7 @@
 
 #include "contents.h"
 #include "cuda_driver.h"
+#include "graph.h"
 #include "launch.h"
 #include "simcuda/extensions.h"
 #include "stream.h"
@@ -119,6 +120,39 @@ class RecordTime : public Work {
   std::shared_ptr<EventRecord> record_;
 };
 
+// A record that is a node of a graph: each launch records anew.
+class RecordEvent : public Work {
+ public:
+  explicit RecordEvent(std::shared_ptr<Event> event) : event_(std::move(event)) {}
+  void Queued(Stream& stream) override {
+    event_->record = std::make_shared<EventRecord>();
+    event_->record->fence = stream.Here();
+  }
+  CUresult Run(Machine&, Stream& stream) override {
+    if (event_->record != nullptr) event_->record->time_ns = stream.clock_ns;
+    return CUDA_SUCCESS;
+  }
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_EVENT_RECORD; }
+
+ private:
+  std::shared_ptr<Event> event_;
+};
+
+// A wait that is a node of a graph.
+class WaitForRecord : public Work {
+ public:
+  explicit WaitForRecord(std::shared_ptr<Event> event) : event_(std::move(event)) {}
+  std::vector<Fence> After() const override {
+    const EventRecord* record = event_->record.get();
+    return record == nullptr || record->capture != nullptr ? std::vector<Fence>() : std::vector<Fence>{record->fence};
+  }
+  CUresult Run(Machine&, Stream&) override { return CUDA_SUCCESS; }
+  CUgraphNodeType node_type() const override { return CU_GRAPH_NODE_TYPE_WAIT_EVENT; }
+
+ private:
+  std::shared_ptr<Event> event_;
+};
+
 // The end of a cuMemAlloc block that was freed in stream order.
 class ReleaseBlock : public Work {
  public:
@@ -127,6 +161,16 @@ class ReleaseBlock : public Work {
 
  private:
   CUdeviceptr address_;
+};
+
+// The end of memory that a launch of a graph allocated.
+class ReleaseGraphMemory : public Work {
+ public:
+  explicit ReleaseGraphMemory(std::shared_ptr<GraphMemory> memory) : memory_(std::move(memory)) {}
+  CUresult Run(Machine&, Stream&) override { return CUDA_SUCCESS; }
+
+ private:
+  std::shared_ptr<GraphMemory> memory_;
 };
 
 }  // namespace stalloc::simcuda

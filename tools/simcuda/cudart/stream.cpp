@@ -1,4 +1,4 @@
-// Streams, events and graphs, except what takes a stream whose 0 has two meanings.
+// Streams and events, except what takes a stream whose 0 has two meanings.
 #include "runtime.h"
 
 namespace stalloc::simcuda::cudart {
@@ -49,34 +49,6 @@ CUDART_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 CUDART_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   return Finish(WithContext(
       [&](const DriverFunctions& driver) { return driver.real_cuEventElapsedTime(milliseconds, start, end); }));
-}
-
-CUDART_EXPORT cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned flags) {
-  return Finish(WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphCreate(graph, flags); }));
-}
-
-CUDART_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return Finish(WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphDestroy(graph); }));
-}
-
-CUDART_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  return Finish(
-      WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphGetNodes(graph, nodes, count); }));
-}
-
-CUDART_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
-  return Finish(
-      WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphInstantiate(exec, graph, flags); }));
-}
-
-CUDART_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
-                                                        unsigned long long flags) {
-  return Finish(
-      WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphInstantiate(exec, graph, flags); }));
-}
-
-CUDART_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return Finish(WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphExecDestroy(exec); }));
 }
 
 }  // namespace stalloc::simcuda::cudart

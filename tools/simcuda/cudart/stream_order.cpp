@@ -161,4 +161,37 @@ CUDART_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
   return Finish(WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphLaunch(exec, stream); }));
 }
 
+CUDART_EXPORT cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
+  return Finish(WithContext([&](const DriverFunctions& driver) { return driver.real_cuGraphUpload(exec, stream); }));
+}
+
+static_assert(sizeof(cudaGraphInstantiateParams) == sizeof(CUDA_GRAPH_INSTANTIATE_PARAMS));
+
+CUDART_EXPORT cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                         cudaGraphInstantiateParams* parameters) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    return driver.real_cuGraphInstantiateWithParams(exec, graph,
+                                                    reinterpret_cast<CUDA_GRAPH_INSTANTIATE_PARAMS*>(parameters));
+  }));
+}
+
+CUDART_EXPORT cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                                        const cudaGraphNode_t* nodes, const cudaGraphEdgeData* edges,
+                                                        size_t count, cudaStreamCaptureMode mode) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    return driver.real_cuStreamBeginCaptureToGraph(stream, graph, nodes,
+                                                   reinterpret_cast<const CUgraphEdgeData*>(edges), count,
+                                                   static_cast<CUstreamCaptureMode>(mode));
+  }));
+}
+
+CUDART_RENAMED_STREAM("cudaStreamUpdateCaptureDependencies", "cudaStreamUpdateCaptureDependencies_v2",
+                      UpdateCaptureDependencies, cudaStream_t stream, cudaGraphNode_t* nodes,
+                      const cudaGraphEdgeData* edges, size_t count, unsigned flags) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    return driver.real_cuStreamUpdateCaptureDependencies(stream, nodes, reinterpret_cast<const CUgraphEdgeData*>(edges),
+                                                         count, flags);
+  }));
+}
+
 }  // namespace stalloc::simcuda::cudart

@@ -3,15 +3,6 @@
 
 namespace stalloc::simcuda::cudart {
 
-CUDART_EXPORT cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char*, unsigned) {
-  return Finish(cudaErrorNotSupported);
-}
-
-CUDART_RENAMED("cudaGraphNodeGetDependencies", "cudaGraphNodeGetDependencies_v2", NodeDependencies, cudaGraphNode_t,
-               cudaGraphNode_t*, cudaGraphEdgeData*, size_t*) {
-  return Finish(cudaErrorNotSupported);
-}
-
 CUDART_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) {
   return Finish(cudaErrorNotSupported);
 }

@@ -28,4 +28,11 @@ CUDART_AS(CUDART_PTSZ("cudaStreamGetCaptureInfo_v2"), CaptureInfo2, cudaStream_t
   return CaptureInfo(stream, status, id, graph, dependencies, count);
 }
 
+CUDART_AS(CUDART_PTSZ("cudaStreamUpdateCaptureDependencies"), UpdateCaptureDependencies1, cudaStream_t stream,
+          cudaGraphNode_t* nodes, size_t count, unsigned flags) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    return driver.real_cuStreamUpdateCaptureDependencies(stream, nodes, nullptr, count, flags);
+  }));
+}
+
 }  // namespace stalloc::simcuda::cudart
