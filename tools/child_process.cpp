@@ -45,22 +45,6 @@ ChildEnd EndFromStatus(int status) {
   return {WEXITSTATUS(status), 0};
 }
 
-ChildEnd WaitFor(pid_t child, const sigset_t& waited) {
-  for (;;) {
-    int status = 0;
-    const pid_t ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child) return EndFromStatus(status);
-    if (ended < 0 && errno != EINTR) {
-      throw Failure(ExitCode::kInternal, "cannot wait for the command: " + std::generic_category().message(errno));
-    }
-    siginfo_t info{};
-    const int signal = ::sigwaitinfo(&waited, &info);
-    if (signal <= 0 || signal == SIGCHLD) continue;
-    // The terminal signals the whole foreground group: the child has had its own already.
-    if (info.si_code != SI_KERNEL) ::kill(child, signal);
-  }
-}
-
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -70,31 +54,70 @@ std::string ReadAll(const std::string& path) {
 
 }  // namespace
 
-ChildEnd RunChild(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
-  const sigset_t waited = WaitedSignals();
-  sigset_t before;
-  ::sigprocmask(SIG_BLOCK, &waited, &before);
+Children::Children() : waited_(WaitedSignals()) { ::sigprocmask(SIG_BLOCK, &waited_, &before_); }
 
+Children::~Children() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+pid_t Children::Start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+                      const std::string& output) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setsigmask(&attributes, &before);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, command.front().c_str(), nullptr, &attributes, Pointers(command).data(),
-                                   Pointers(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    const std::string reason = command.front() + ": " + std::generic_category().message(error);
-    if (error != ENOENT && error != EACCES && error != ENOEXEC) {
-      throw Failure(ExitCode::kInternal, "cannot run " + reason);
-    }
-    std::fprintf(stderr, "stalloc: error: cannot run %s\n", reason.c_str());
-    return {error == ENOENT ? kNotFound : kNotExecutable, 0};
+  posix_spawnattr_setsigmask(&attributes, &before_);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  if (!output.empty()) {
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   }
-  const ChildEnd end = WaitFor(child, waited);
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return end;
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, command.front().c_str(), &files, &attributes, Pointers(command).data(),
+                                   Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error == ENOENT || error == EACCES || error == ENOEXEC) return -error;
+  if (error != 0) {
+    throw Failure(ExitCode::kInternal, "cannot run " + command.front() + ": " + std::generic_category().message(error));
+  }
+  running_.push_back(child);
+  return child;
+}
+
+Children::Ended Children::WaitForOne(const std::function<void()>& tick) {
+  constexpr timespec kTick{0, 250'000'000};
+  for (;;) {
+    for (auto child = running_.begin(); child != running_.end(); ++child) {
+      int status = 0;
+      const pid_t ended = ::waitpid(*child, &status, WNOHANG);
+      if (ended < 0 && errno != EINTR) {
+        throw Failure(ExitCode::kInternal, "cannot wait for the command: " + std::generic_category().message(errno));
+      }
+      if (ended != *child) continue;
+      running_.erase(child);
+      return {ended, EndFromStatus(status)};
+    }
+    siginfo_t info{};
+    const int signal = tick ? ::sigtimedwait(&waited_, &info, &kTick) : ::sigwaitinfo(&waited_, &info);
+    if (tick) tick();
+    if (signal <= 0 || signal == SIGCHLD) continue;
+    if (signal == SIGTERM || signal == SIGHUP || signal == SIGINT || signal == SIGQUIT) asked_to_end_ = signal;
+    // The terminal signals the whole foreground group: the children have had theirs already.
+    if (info.si_code != SI_KERNEL) Signal(signal);
+  }
+}
+
+void Children::Signal(int signal) const {
+  for (const pid_t child : running_) ::kill(child, signal);
+}
+
+ChildEnd RunChild(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+  Children children;
+  const pid_t child = children.Start(command, environment);
+  if (child > 0) return children.WaitForOne().end;
+  std::fprintf(stderr, "stalloc: error: cannot run %s: %s\n", command.front().c_str(),
+               std::generic_category().message(-child).c_str());
+  return {-child == ENOENT ? kNotFound : kNotExecutable, 0};
 }
 
 int EndAs(const ChildEnd& end) {

@@ -22,6 +22,13 @@ void RemoveVariables(std::vector<std::string>* environment, std::string_view pre
   std::erase_if(*environment, [&](const std::string& entry) { return entry.starts_with(prefix); });
 }
 
+std::string VariableIn(const std::vector<std::string>& environment, std::string_view name) {
+  const std::string start = std::string(name) + "=";
+  for (const std::string& entry : environment)
+    if (entry.starts_with(start)) return entry.substr(start.size());
+  return {};
+}
+
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): the command has one thread when it asks
   return value == nullptr ? std::string() : value;

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/failure.h"
@@ -28,6 +30,7 @@ constexpr const char* kFirstUses =
     "  stalloc doctor -- python train.py               would it be served here? If not, why\n"
     "  stalloc run -- python train.py                  runs it with stalloc\n"
     "  stalloc run --trace=run.trace -- python train.py  also records every request\n"
+    "  stalloc fit --memory=24GiB -- python train.py   how much memory it would take: no GPU needed\n"
     "  stalloc show run.trace                          what was recorded\n"
     "  stalloc replay run.trace                        the same requests under stalloc and other allocators\n"
     "\n"
@@ -47,9 +50,12 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error, int a
          "--help says more";
 }
 
-// Takes "--" and what follows it off a `run` or `doctor` command line: the options of that command are none of ours.
+// Takes "--" and what follows it off a `run`, `fit` or `doctor` command line: the options of that command are none of
+// ours.
 std::vector<std::string> TakeBehindDashes(int* argc, char** argv) {
-  if (*argc < 2 || (std::strcmp(argv[1], "run") != 0 && std::strcmp(argv[1], "doctor") != 0)) return {};
+  constexpr std::string_view kOfCommands[] = {"run", "fit", "doctor"};
+  if (*argc < 2 || std::find(std::begin(kOfCommands), std::end(kOfCommands), argv[1]) == std::end(kOfCommands))
+    return {};
   char** const end = argv + *argc;
   char** const dashes = std::find_if(argv + 2, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
   if (dashes == end) return {};
@@ -69,6 +75,7 @@ int Main(int argc, char** argv) {
       "Exit codes: 0 ok, 1 internal or I/O error, 2 usage, 3 bad or truncated input, 4 infeasible;\n"
       "`stalloc run` ends as its command ended.");
   stalloc::tools::AddRunVerb(app, behind_dashes, &exit_code);
+  stalloc::tools::AddFitVerb(app, behind_dashes, &exit_code);
   stalloc::tools::AddPlanVerb(app, &exit_code);
   stalloc::tools::AddShowVerb(app, &exit_code);
   stalloc::tools::AddReplayVerb(app, &exit_code);

@@ -8,11 +8,16 @@ namespace stalloc::tools {
 
 namespace fs = std::filesystem;
 
-fs::path FindLibrary() {
+fs::path CommandPrefix() {
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
   if (error) throw Failure(ExitCode::kInternal, "/proc/self/exe: " + error.message());
-  const fs::path prefix = executable.parent_path().parent_path();
+  return executable.parent_path().parent_path();
+}
+
+fs::path FindLibrary() {
+  std::error_code error;
+  const fs::path prefix = CommandPrefix();
   // In a build tree, and where this system's packages install libraries (lib/x86_64-linux-gnu, lib64).
   for (const char* folder : {"lib", STALLOC_INSTALL_LIBRARIES}) {
     fs::path library = prefix / folder / "libstalloc.so";

@@ -1,6 +1,7 @@
 // stalloc run: a command with libstalloc.so preloaded, and with the settings that the options name.
 //
-// The options are the rows of the runtime's table of settings: --memory-limit is STALLOC_MEMORY_LIMIT, and so on.
+// The options are the rows of the runtime's table of settings: --memory-limit is STALLOC_MEMORY_LIMIT, and so on. With
+// --simulated the command runs on a simulated device, and so on a machine without a GPU.
 #include <elf.h>
 
 #include <cctype>
@@ -24,6 +25,7 @@
 #include "tools/environment.h"
 #include "tools/load.h"
 #include "tools/preload.h"
+#include "tools/simulated.h"
 #include "tools/verbs.h"
 
 namespace stalloc::tools {
@@ -41,6 +43,8 @@ struct SettingOption {
 struct RunOptions {
   std::deque<SettingOption> settings;  // CLI11 keeps the addresses of the values
   std::string library;
+  bool simulated = false;
+  SimulatedMachine machine;
 };
 
 // STALLOC_MEMORY_LIMIT -> --memory-limit
@@ -100,7 +104,11 @@ std::vector<std::string> ChildEnvironment(const RunOptions& options) {
   }
   const fs::path library = options.library.empty() ? FindLibrary() : fs::absolute(options.library);
   CheckLibrary(library);
-  SetVariable(&environment, "LD_PRELOAD", PrependPreload(library, Variable("LD_PRELOAD")));
+  if (options.simulated) {
+    CheckSimulatedMachine(options.machine);
+    SimulateIn(FindSimulatedParts(), options.machine, &environment);
+  }
+  SetVariable(&environment, "LD_PRELOAD", PrependPreload(library, VariableIn(environment, "LD_PRELOAD")));
   return environment;
 }
 
@@ -155,11 +163,20 @@ void AddRunVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, in
   }
   verb->add_option("--library", options->library, "The libstalloc.so to preload, instead of this command's own")
       ->type_name("FILE");
+  verb->add_flag("--simulated", options->simulated,
+                 "Run without a GPU, on a simulated device: nothing is computed, the requests for memory are real");
+  const std::vector<CLI::Option*> of_the_machine = AddSimulatedOptions(*verb, options->machine);
+  for (CLI::Option* option : of_the_machine) option->group("With --simulated");
   verb->footer(
       "The command's exit code becomes this command's; what LD_PRELOAD holds already stays, behind libstalloc.so.\n"
-      "Example: stalloc run --trace=run.trace --memory-limit=20GiB -- python train.py");
-  verb->callback(
-      [verb, options, behind_dashes, exit_code] { *exit_code = Run(*options, CommandOf(*verb, behind_dashes)); });
+      "Example: stalloc run --trace=run.trace --memory-limit=20GiB -- python train.py\n"
+      "         stalloc run --simulated --device=h100 --trace=run.trace -- python train.py");
+  verb->callback([verb, options, of_the_machine, behind_dashes, exit_code] {
+    for (const CLI::Option* option : of_the_machine)
+      if (option->count() != 0 && !options->simulated)
+        throw Failure(ExitCode::kUsage, option->get_name() + " needs --simulated");
+    *exit_code = Run(*options, CommandOf(*verb, behind_dashes));
+  });
 }
 
 }  // namespace stalloc::tools

@@ -32,9 +32,12 @@ TEST_F(Install, EverythingIsInItsPlaceAndNothingElse) {
   }
   for (const auto& entry : fs::recursive_directory_iterator(Path("tree"))) {
     const std::string path = entry.path().string();
-    EXPECT_FALSE(path.ends_with(".a") || path.find("libcuda") != std::string::npos ||
-                 path.find("simtrainer") != std::string::npos)
+    EXPECT_FALSE(path.ends_with(".a") || path.ends_with(".pyc") || path.find("simtrainer") != std::string::npos)
         << path << " is for the build tree only";
+    // A program must not find the simulated device by accident: not beside libstalloc.so, and not to be linked to.
+    EXPECT_FALSE(path.find("libcuda") != std::string::npos && path.find("/stalloc/simulated/") == std::string::npos)
+        << path;
+    EXPECT_FALSE(path.ends_with("libcuda.so") || path.ends_with("libcudart.so")) << path;
   }
 }
 
@@ -53,6 +56,25 @@ TEST_F(Install, TheCommandFindsItsLibraryAndTheLibraryItsUnwinder) {
   if (!fs::exists(libraries + "/stalloc/libunwind.so.8"))
     GTEST_SKIP() << "this build found no libunwind.so.8 to install";
   EXPECT_NE(loaded.find("calling init: " + libraries + "/stalloc/libunwind.so.8"), std::string::npos);
+}
+
+// The simulated device that lies in the tree, and no part of the build's.
+TEST_F(Install, TheCommandFindsTheSimulatedDevice) {
+  fs::rename(Path("tree"), Path("moved"));
+  const Ended ended =
+      RunWords({Path("moved/bin/stalloc"), "run", "--simulated", "--plan-cache=off", "--", "sh", "-c",
+                std::string("echo $LD_PRELOAD $LD_LIBRARY_PATH $PYTHONPATH; ") + STALLOC_SIMTRAINER + " 2"},
+               {"LD_DEBUG=files", "LD_DEBUG_OUTPUT=" + Path("loader")});
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_EQ(ended.output.find(STALLOC_BUILD_DIR), std::string::npos) << ended.output;
+  EXPECT_EQ(ended.output.find(STALLOC_SOURCE_DIR), std::string::npos) << ended.output;
+  std::string loaded;
+  for (const auto& entry : fs::directory_iterator(Path("")))
+    if (entry.path().filename().string().starts_with("loader.")) loaded += Read(entry.path().string());
+  const std::string folder = Path("moved/") + STALLOC_INSTALL_LIBRARIES + "/stalloc/";
+  EXPECT_NE(loaded.find("calling init: " + folder + "simulated/libcuda.so.1"), std::string::npos);
+  EXPECT_EQ(loaded.find(STALLOC_SIMCUDA_LIBRARIES), std::string::npos);
+  EXPECT_TRUE(fs::is_regular_file(folder + "python/simulated/sitecustomize.py"));
 }
 
 TEST_F(Install, ThePageIsOneThatManCanShow) {

@@ -36,7 +36,10 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   // `size_bytes` is rounded up to whole pages. Null when the device has not that much left.
   PhysicalPtr Allocate(std::uint64_t size_bytes) {
     const std::uint64_t size = RoundUp(size_bytes, kPageBytes);
-    if (size < size_bytes || size > total_bytes_ - used_bytes_) return nullptr;
+    if (size < size_bytes || size > total_bytes_ - used_bytes_) {
+      ++refused_requests_;
+      return nullptr;
+    }
     return std::make_shared<PhysicalAllocation>(shared_from_this(), size);
   }
 
@@ -44,6 +47,7 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   std::uint64_t total_bytes() const { return total_bytes_; }
   std::uint64_t used_bytes() const { return used_bytes_; }
   std::uint64_t peak_bytes() const { return peak_bytes_; }
+  std::uint64_t refused_requests() const { return refused_requests_; }
   void ResetPeak() { peak_bytes_ = used_bytes_.load(); }
 
  private:
@@ -53,6 +57,7 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   const std::uint64_t total_bytes_;
   std::atomic<std::uint64_t> used_bytes_ = 0;
   std::atomic<std::uint64_t> peak_bytes_ = 0;
+  std::atomic<std::uint64_t> refused_requests_ = 0;
 };
 
 inline PhysicalAllocation::PhysicalAllocation(std::shared_ptr<DeviceMemory> memory, std::uint64_t allocation_bytes)

@@ -16,6 +16,9 @@ void SetVariable(std::vector<std::string>* environment, std::string_view name, s
 // Removes every variable whose name begins with `prefix`.
 void RemoveVariables(std::vector<std::string>* environment, std::string_view prefix);
 
+// `name` as `environment` has it; empty if it has not.
+std::string VariableIn(const std::vector<std::string>& environment, std::string_view name);
+
 // This process's `name`; empty if it is not set.
 std::string Variable(const char* name);
 

@@ -6,6 +6,9 @@
 
 namespace stalloc::tools {
 
+// The tree that this command lies in: PREFIX, for PREFIX/bin/stalloc.
+std::filesystem::path CommandPrefix();
+
 // The library that belongs to this command: ../lib/libstalloc.so beside the directory in which the executable lies.
 // Throws Failure(kInternal) if it is not there.
 std::filesystem::path FindLibrary();

@@ -15,12 +15,13 @@ namespace stalloc::tools {
 // in *exit_code; a Failure may leave the callback instead.
 // `behind_dashes` is what follows the first "--" of the command line: the command, or its rest.
 void AddRunVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, int* exit_code);
+void AddFitVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, int* exit_code);
 void AddPlanVerb(CLI::App& app, int* exit_code);
 void AddShowVerb(CLI::App& app, int* exit_code);
 void AddReplayVerb(CLI::App& app, int* exit_code);
 void AddDoctorVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, int* exit_code);
 
-// The command that `run` or `doctor` is about: what their own options left over, and what is behind the dashes.
+// The command that `run`, `fit` or `doctor` is about: what their own options left over, and what is behind the dashes.
 inline std::vector<std::string> CommandOf(const CLI::App& verb, const std::vector<std::string>& behind_dashes) {
   std::vector<std::string> command = verb.remaining();
   // What the command line does not know is taken for the command; no command begins with a dash.

@@ -66,6 +66,8 @@ def _devices(torch):
                     "name": torch.cuda.get_device_name(device),
                     "peak_allocated_bytes": allocated,
                     "peak_reserved_bytes": reserved,
+                    # Requests that were met only after PyTorch had given back its cache.
+                    "retries": torch.cuda.memory_stats(device).get("num_alloc_retries", 0),
                     "total_bytes": torch.cuda.get_device_properties(device).total_memory,
                 }
             )
@@ -80,6 +82,7 @@ def collect():
         "rank": int(os.environ.get("RANK", 0)),
         "world_size": int(os.environ.get("WORLD_SIZE", 1)),
         "command": sys.argv,
+        "torch": getattr(torch, "__version__", None),
         "backend": torch.cuda.get_allocator_backend() if torch.cuda.is_initialized() else None,
         "devices": _devices(torch),
         "steps": steps,

@@ -23,8 +23,10 @@ struct Config {
 // SIMCUDA_DEVICE (cards.h: the name of a card, whose memory the devices then have), SIMCUDA_DEVICES (how many),
 // SIMCUDA_MEMORY (runtime/base/byte_size.h), SIMCUDA_SEED, SIMCUDA_LAG (max_pending),
 // SIMCUDA_PEERS (0: devices cannot reach each other's memory). What is not set or not a number keeps its default. The
-// devices of a process start with this. libcuda.so.1 also knows SIMCUDA_REPORT: a file to which it writes, at the end,
-// one JSON object with corruptions, first_corruption, peak_physical_bytes and virtual_time_ns.
+// devices of a process start with this. libcuda.so.1 also knows SIMCUDA_REPORT: a file (%p in its name: the process id)
+// to which it writes, at the end, one JSON object with corruptions, first_corruption, peak_physical_bytes (the highest
+// of the devices), virtual_time_ns and, for each of the devices, its peak_physical_bytes, memory_bytes and
+// refused_requests.
 //
 // SIMCUDA_DEVICE with a name that no card has is an error: *error says so.
 Config ConfigFromEnvironment(std::string* error = nullptr);
