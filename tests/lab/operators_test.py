@@ -107,7 +107,7 @@ print(json.dumps(dict(
     wide=torch.arange(4, device=d).view(2, 2)[:, [1]].tolist(), full=torch.full((2,), 7, device=d).tolist(),
     distinct=all(len(set(row)) == 2 and 0 <= min(row) and max(row) < 16 for row in chosen.tolist()),
     tokens_of_experts=sum(len(torch.where(expert)[0]) for expert in mask), samples=int(logits.argmax(-1).max()) < 16,
-    drawn=torch.multinomial(logits.softmax(-1), 1).max().item() < 16, loss=logits.mean().item() == 0,
+    drawn=torch.multinomial(logits.softmax(-1), 1).max().item() < 16, loss=0 < logits.mean().item() < 1,
     nan=torch.isnan(logits).any().item(), finite=torch.isfinite(logits).all().item(), scale=scaler.get_scale(),
     histogram=sum(torch.histc(logits, 4, 0, 1).tolist()), equal=torch.equal(x, x + 0), differs=torch.equal(x, x + 1),
 )))

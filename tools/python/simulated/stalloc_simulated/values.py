@@ -3,10 +3,10 @@
 Kernels on the simulated device do nothing, so a tensor holds what a copy from the host put there, or what its memory
 held before. Three rules keep programs on their way:
 
-1. Small tensors of integers and booleans, and single numbers, are computed on the host: counts, masks, indices, sizes,
-   flags and scales are right where their inputs are.
+1. Small tensors of integers and booleans, and a few floating-point numbers, are computed on the host: counts, masks,
+   indices, sizes, boxes, flags and scales are right where their inputs are.
 2. Where such a result comes from floating-point data, which nobody computed, a seeded choice within bounds stands in:
-   indices of topk and argmax, samples, comparisons.
+   indices of topk and argmax, samples, comparisons; losses and norms lie between 0 and 1.
 3. A number that the program reads is finite.
 
 The choices depend on the order of the operators and on nothing else, so they are the same under every allocator. They
@@ -14,6 +14,7 @@ are counted for the report. The overrides are kernels of the dispatch key CUDA; 
 PyTorch's own kernel, for about a microsecond.
 """
 
+import ctypes
 import functools
 import math
 import os
@@ -22,7 +23,11 @@ import warnings
 from stalloc_simulated import report
 
 # Elements up to which integers are computed on the host.
-_MOST_ELEMENTS = 1 << 18
+_MOST_ELEMENTS = 1 << 20
+# Likewise floating-point numbers: a few boxes, the parts of a loss. Weights and activations have more.
+_MOST_NUMBERS = 64
+# Tensors that are joined: more of them are parts of a model, not of a decision.
+_MOST_JOINED = 16
 
 # Operators that are computed on the host where all their tensors are small and hold integers, or are single numbers.
 _COMPUTED = """
@@ -34,7 +39,14 @@ _COMPUTED = """
     index_fill index_fill_ fill_ zero_ copy_ cumsum cumprod cummax cummin sum prod any all max min amax amin aminmax
     argmax argmin argsort sort topk kthvalue median mode unique_dim unique_consecutive _unique2 unique_dim_consecutive
     nonzero count_nonzero bincount histc searchsorted bucketize arange linspace range random_ randperm equal
-    reciprocal sqrt exp log round floor ceil trunc isnan isinf sigmoid lerp addcmul addcdiv
+    uniform_ normal_ exponential_ bernoulli_ mean linalg_vector_norm stack reciprocal sqrt exp log round floor ceil trunc isnan isinf sigmoid lerp addcmul addcdiv
+""".split()
+
+# Operators whose result is often the one number that a program looks at.
+_NUMBERS = """
+    mean sum sum.dim_IntList mean.dim linalg_vector_norm norm.Scalar norm.ScalarOpt_dim nll_loss_forward
+    nll_loss2d_forward mse_loss smooth_l1_loss huber_loss binary_cross_entropy max min amax amin median prod var.correction
+    std.correction var_mean.correction logsumexp dot
 """.split()
 
 _generator = None
@@ -55,6 +67,7 @@ class _Values:
         self.library = torch.library.Library("aten", "IMPL")
         self.cuda_keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
         self.overridden = set()
+        self.driver = ctypes.CDLL("libcuda.so.1")
 
     # -- copies between host and device that bypass the overrides --------------------------------------------------
 
@@ -93,6 +106,13 @@ class _Values:
         whole.as_strided(tensor.shape, tensor.stride()).copy_(host)
         self.copy(flat, whole, False)
 
+    def clear(self, tensor):
+        """Zeros: what is too large to be written lies within bounds."""
+        size_bytes = tensor.numel() * tensor.element_size()
+        if size_bytes:
+            self.torch.cuda.current_stream().synchronize()
+            self.driver.cuMemsetD8_v2(ctypes.c_uint64(tensor.data_ptr()), 0, ctypes.c_size_t(size_bytes))
+
     def new_on_device(self, host, device):
         result = self.torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
         self.to_device(result, host)
@@ -106,7 +126,7 @@ class _Values:
         if isinstance(value, torch.Tensor):
             if value.dtype in self.integers:
                 return value.numel() <= _MOST_ELEMENTS and value.layout is torch.strided
-            return value.numel() == 1 and value.dim() == 0
+            return value.numel() <= _MOST_NUMBERS and value.layout is torch.strided and value.is_floating_point()
         if isinstance(value, (list, tuple)):
             found = None
             for item in value:
@@ -174,19 +194,19 @@ class _Values:
         names = [argument.name for argument in schema.arguments]
         written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         takes_generator = any(argument.name == "generator" for argument in schema.arguments)
-        is_copy, only_integers = name == "aten::copy_", short.partition(".")[0] == "cat"
+        is_copy = name == "aten::copy_"
         computable, compute, integers, Tensor = self.computable, self.compute, self.integers, torch.Tensor
 
         def kernel(*args, **kwargs):
             first = args[0] if args else None
             # Most calls end here: a floating-point tensor.
-            if choose is None and isinstance(first, Tensor) and first.dim() > 0 and first.dtype not in integers:
-                if not is_copy or args[1].dtype not in integers or args[1].numel() > _MOST_ELEMENTS:
+            if isinstance(first, Tensor):
+                if choose is None and first.dtype not in integers and first.numel() > _MOST_NUMBERS and not is_copy:
                     return original(*args, **kwargs)
-            elif only_integers and not (isinstance(first, (list, tuple)) and first[0].dtype in integers):
+            elif isinstance(first, (list, tuple)) and len(first) > _MOST_JOINED and first[0].dtype not in integers:
                 return original(*args, **kwargs)
             if is_copy:
-                if not (first.is_cuda and args[1].is_cuda and first.numel() <= _MOST_ELEMENTS):
+                if not (first.is_cuda and args[1].is_cuda):
                     return original(*args, **kwargs)
                 if first.is_contiguous() and args[1].is_contiguous() and first.dtype is args[1].dtype:
                     return original(*args, **kwargs)  # a copy that needs no kernel
@@ -197,8 +217,10 @@ class _Values:
             if verdict is True and not self.capturing():
                 try:
                     return compute(operator, names, written, takes_generator, args, kwargs)
-                except NotImplementedError:  # the host has no kernel for it
-                    pass
+                except (NotImplementedError, RuntimeError, IndexError):
+                    # The host has no such kernel, or the contents make no sense; what the program got wrong itself, the
+                    # device's kernel finds too.
+                    report.note_choice(short)
             if choose is not None and not self.capturing():
                 result = choose(original, *args, **kwargs)
                 if result is not NotImplemented:
@@ -253,6 +275,9 @@ class _Values:
     def choose_indices(self, indices, dim, bound, distinct=False):
         """Fills an index result along `dim`."""
         if indices.numel() == 0:
+            return
+        if indices.numel() > 4 * _MOST_ELEMENTS:
+            self.clear(indices)
             return
         if distinct and indices.dim() > 0:
             dim %= indices.dim()
@@ -352,6 +377,8 @@ def _choices(values):
         if 0 < count <= _MOST_ELEMENTS and tensor.dim() > 0:
             flat = torch.arange(count) * 2
             values.to_device(result, torch.stack(torch.unravel_index(flat, tensor.shape), 1))
+        else:
+            values.clear(result)
         return result
 
     def counts(bins_of):
@@ -370,6 +397,15 @@ def _choices(values):
 
     def bincount_bins(weights=None, minlength=0):
         return max(minlength, 1)
+
+    def number(original, *args, **kwargs):
+        """A loss or a norm, or a reduction to one number."""
+        result = original(*args, **kwargs)
+        first = result[0] if isinstance(result, tuple) else result
+        if first.dim() > 0 or not first.is_floating_point():
+            return result
+        values.to_device(first, torch.rand((), generator=_own_generator(torch)))
+        return result
 
     def equal(original, first, second):
         return first.shape == second.shape
@@ -396,6 +432,8 @@ def _choices(values):
         "bincount": counts(bincount_bins),
         "equal": equal,
     }
+    for name in _NUMBERS:
+        rows[name] = number
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         rows[f"{name}.Tensor"] = rows[f"{name}.Scalar"] = comparison(name)
     return rows
