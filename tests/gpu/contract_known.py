@@ -38,4 +38,13 @@ KNOWN = [
         (SHIM,),
         "the driver hands the memory out too early, the shim does not",
     ),
+    *(
+        Explanation(
+            rows,
+            (SHIM, SIMULATED, SIMULATED_SHIM),
+            "the driver refuses a request on another stream than the captured one, and ends the capture; served memory "
+            "needs no call that a capture forbids",
+        )
+        for rows in ("capture_async_*_global_*", "capture_async_*_thread_local_same_thread")
+    ),
 ]
