@@ -97,17 +97,20 @@ int WeightSpace(Arguments arguments) {
   return SetHostSize(arguments, 2, static_cast<std::size_t>(network->weight_elements() * network->element_bytes));
 }
 
-// (handle, network, mode, data, *workspace, *reserve). In training the gates, cells and outputs of every layer and step
-// stay until the backward pass; work in hand is the gates of one layer.
+// (handle, network, mode, data, *workspace, *reserve). Measured on an H200 with two layers of 512: in training every
+// layer keeps, for each step and cell, 5 numbers (LSTM) or 6 (GRU), and its output for the next layer; at work are the
+// gates of all layers, and some 16 MiB.
 int TemporarySpace(Arguments arguments) {
+  constexpr std::int64_t kWorkBytes = 16 << 20;
   const auto* network = Pointer<const RecurrentNetwork>(arguments[1]);
   const bool training = Int32(arguments[2]) == 1;
   const auto* data = Pointer<const RecurrentData>(arguments[3]);
   const std::int64_t cells = data->steps * data->batch * network->hidden * network->directions;
-  const std::int64_t kept = network->gates + (network->gates == 4 ? 2 : 1);
-  const std::int64_t work = cells * network->gates * network->element_bytes;
+  const std::int64_t kept_of_layer = network->gates == 4 ? 5 : network->gates == 3 ? 6 : 1;
+  const std::int64_t kept = kept_of_layer * network->layers + network->layers - 1;
+  const std::int64_t work = cells * network->gates * network->layers * network->element_bytes + kWorkBytes;
   if (arguments[4] != 0) SetHostSize(arguments, 4, static_cast<std::size_t>(work));
-  const std::int64_t reserve = training ? cells * kept * network->layers * network->element_bytes : 0;
+  const std::int64_t reserve = training ? cells * kept * network->element_bytes : 0;
   if (arguments[5] != 0) SetHostSize(arguments, 5, static_cast<std::size_t>(reserve));
   return 0;
 }

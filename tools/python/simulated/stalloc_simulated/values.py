@@ -249,7 +249,7 @@ class _Values:
         types = [argument.type.kind() for argument in operator._schema.arguments[:2]]
         if types[-1:] != ["TensorType"]:
             return kernel
-        kinds = {bool: torch.bool, int: torch.int64, float: None}
+        kinds = {bool: torch.bool, int: torch.int64, float: None, complex: None}
 
         def with_numbers(first, second=None, *args, **kwargs):
             """A number that stands for a tensor arrives here as a Python number."""
