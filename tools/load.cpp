@@ -9,6 +9,7 @@
 #include "planner/plan_file.h"
 #include "planner/trace_file.h"
 #include "planner/unpacked_file.h"
+#include "tools/spooled_input.h"
 #include "tools/steps.h"
 
 namespace stalloc::tools {
@@ -89,23 +90,7 @@ StatisticsFile ReadStatistics(const std::string& path) {
   return file;
 }
 
-}  // namespace
-
-void Throw(const planner::FileError& error) {
-  const bool refused = error.kind == planner::FileError::Kind::kIo;
-  throw Failure(refused ? ExitCode::kInternal : ExitCode::kBadInput, error.Text());
-}
-
-void ThrowIf(const std::optional<planner::FileError>& error) {
-  if (error) Throw(*error);
-}
-
-std::string LoadedFile::WithArticle() const {
-  if (std::holds_alternative<StatisticsFile>(content)) return format;
-  return (format.front() == 'e' ? "an " : "a ") + format;
-}
-
-LoadedFile Load(const std::string& path, TraceEnd end) {
+LoadedFile LoadFile(const std::string& path, TraceEnd end) {
   const auto file = Take(planner::UnpackedFile::Open(path));
   const Head head = ReadHead(path, *file);
   if (StartsWith(head, planner::kTraceBlockMagic)) return {"trace", ReadOwnTrace(path, end)};
@@ -123,6 +108,31 @@ LoadedFile Load(const std::string& path, TraceEnd end) {
     }
   }
   throw Failure(ExitCode::kBadInput, path + ": neither a trace, a plan, statistics nor a CSV of events or lifetimes");
+}
+
+}  // namespace
+
+void Throw(const planner::FileError& error) {
+  const bool refused = error.kind == planner::FileError::Kind::kIo;
+  throw Failure(refused ? ExitCode::kInternal : ExitCode::kBadInput, error.Text());
+}
+
+void ThrowIf(const std::optional<planner::FileError>& error) {
+  if (error) Throw(*error);
+}
+
+std::string LoadedFile::WithArticle() const {
+  if (std::holds_alternative<StatisticsFile>(content)) return format;
+  return (format.front() == 'e' ? "an " : "a ") + format;
+}
+
+LoadedFile Load(const std::string& path, TraceEnd end) {
+  const SpooledInput input(path);
+  try {
+    return LoadFile(input.path(), end);
+  } catch (const Failure& failure) {
+    throw Failure(failure.code(), input.WithName(failure.what()));
+  }
 }
 
 planner::Trace LoadTrace(const std::string& path, TraceEnd end) {

@@ -1,7 +1,6 @@
 #include "tools/options.h"
 
 #include <charconv>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -20,17 +19,19 @@ std::string ReadSize(std::string& text) {
   return {};
 }
 
-std::string CheckWholeNumber(const std::string& text) {
-  std::uint32_t number = 0;  // what the narrowest of them takes
+std::string CheckWholeNumber(const std::string& text, std::uint32_t most) {
+  std::uint32_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc{} && stop == end) return {};
-  return "\"" + text + "\" is no whole number from 0 to " + std::to_string(std::numeric_limits<std::uint32_t>::max());
+  if (error == std::errc{} && stop == end && number <= most) return {};
+  return "\"" + text + "\" is no whole number from 0 to " + std::to_string(most);
 }
 
 }  // namespace
 
-CLI::Validator WholeNumber() { return {CheckWholeNumber, "", "whole number"}; }
+CLI::Validator WholeNumber(std::uint32_t most) {
+  return {[most](const std::string& text) { return CheckWholeNumber(text, most); }, "", "whole number"};
+}
 
 CLI::Option* AddSizeOption(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& sentence) {
   return verb.add_option(name, bytes, sentence)->transform(CLI::Validator(ReadSize, "", "size"))->type_name("SIZE");

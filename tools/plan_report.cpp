@@ -53,6 +53,7 @@ std::string PlanJson(const PlanningInput& input, const PlanAnswer& answer, const
   json["valid"] = !answer.violation;
   json["status"] = StatusName(solution.status);
   json["method"] = solution.method;
+  if (answer.interrupted) json["interrupted"] = true;
   if (capacity_bytes != planner::kUnlimited) json["capacity_bytes"] = capacity_bytes;
   if (answer.pages) json["page_plan"] = PagesJson(answer);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -69,7 +70,8 @@ std::string PlanText(const PlanningInput& input, const PlanAnswer& answer, const
   text += "  lower bound  " + Grouped(solution.lower_bound_bytes) + " bytes; the arena is " +
           Format("%.5f", Ratio(solution)) + " of it" + (lowest ? ", as low as can be" : "") + "\n";
   text += "  found by     " + solution.method + Format(" in %.3f s", answer.seconds) +
-          (answer.violation ? "" : "; checked, valid") + "\n";
+          (answer.violation ? "" : "; checked, valid") + (answer.interrupted ? "; interrupted, the best so far" : "") +
+          "\n";
   if (answer.pages) {
     text += "  in pages     " + Grouped(answer.pages->page_count) + " of 2 MiB, at least " +
             Grouped(answer.pages->lower_bound_pages) + "; contiguous alone " + Grouped(answer.pages->contiguous_pages) +

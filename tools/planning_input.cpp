@@ -22,7 +22,22 @@ std::string NothingToPlan(const planner::Trace& trace, std::optional<std::uint32
          std::to_string(*last);
 }
 
-PlanningInput FromTrace(const std::string& path, const planner::Trace& trace, std::optional<std::uint32_t> step) {
+// Adds the pages that the request's slot lies on; returns the highest byte of it.
+planner::Bytes TouchPages(const planner::PlannedRequest& request, std::set<std::uint64_t>* pages) {
+  if (request.slot.kind == planner::Slot::Kind::kPaged) {
+    pages->insert(request.slot.pages.begin(), request.slot.pages.end());
+    const auto highest = std::max_element(request.slot.pages.begin(), request.slot.pages.end());
+    return (planner::Bytes{*highest} + 1) * planner::kPageBytes;
+  }
+  const planner::Bytes end = request.slot.offset_bytes + request.size_bytes;
+  const std::uint64_t last = (end - 1) / planner::kPageBytes;
+  for (std::uint64_t page = request.slot.offset_bytes / planner::kPageBytes; page <= last; ++page) pages->insert(page);
+  return end;
+}
+
+}  // namespace
+
+PlanningInput PlanningInputOf(const std::string& path, const planner::Trace& trace, std::optional<std::uint32_t> step) {
   if (step && trace.steps.empty()) {
     throw Failure(ExitCode::kUsage, path + ": --step: this trace names no steps, and nothing repeats in it");
   }
@@ -45,26 +60,11 @@ PlanningInput FromTrace(const std::string& path, const planner::Trace& trace, st
   return input;
 }
 
-// Adds the pages that the request's slot lies on; returns the highest byte of it.
-planner::Bytes TouchPages(const planner::PlannedRequest& request, std::set<std::uint64_t>* pages) {
-  if (request.slot.kind == planner::Slot::Kind::kPaged) {
-    pages->insert(request.slot.pages.begin(), request.slot.pages.end());
-    const auto highest = std::max_element(request.slot.pages.begin(), request.slot.pages.end());
-    return (planner::Bytes{*highest} + 1) * planner::kPageBytes;
-  }
-  const planner::Bytes end = request.slot.offset_bytes + request.size_bytes;
-  const std::uint64_t last = (end - 1) / planner::kPageBytes;
-  for (std::uint64_t page = request.slot.offset_bytes / planner::kPageBytes; page <= last; ++page) pages->insert(page);
-  return end;
-}
-
-}  // namespace
-
 PlanningInput LoadPlanningInput(const std::string& path, std::optional<std::uint32_t> step, TraceEnd end) {
   LoadedFile file = Load(path, end);
   PlanningInput input;
   if (const auto* trace = std::get_if<planner::Trace>(&file.content)) {
-    input = FromTrace(path, *trace, step);
+    input = PlanningInputOf(path, *trace, step);
   } else if (auto* table = std::get_if<planner::LifetimeTable>(&file.content)) {
     if (step) throw Failure(ExitCode::kUsage, path + ": --step: a table of lifetimes has no steps");
     input.problem = std::move(table->problem);

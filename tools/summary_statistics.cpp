@@ -39,7 +39,7 @@ ordered_json IterationRow(const ordered_json& device, const ordered_json& iterat
 
 }  // namespace
 
-void Summarise(const StatisticsFile& statistics, ordered_json* summary) {
+void Summarise(const StatisticsFile& statistics, const SummaryOptions& /*options*/, ordered_json* summary) {
   for (const auto& figure : statistics.json.at("process").items()) (*summary)[figure.key()] = figure.value();
   if (summary->contains("pid")) (*summary)["pid"] = (*summary)["pid"].dump();  // a name and no amount
   for (const auto& figure : statistics.json.at("total").items()) (*summary)[figure.key()] = figure.value();

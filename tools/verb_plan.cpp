@@ -1,8 +1,5 @@
 // stalloc plan: places the requests of a file as low as they will go, and says how close to the lower bound that is; or
 // offers a choice of plans.
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,18 +9,16 @@
 
 #include "planner/csv.h"
 #include "planner/online.h"
-#include "planner/page_plan.h"
 #include "planner/plan_front.h"
 #include "planner/problem_check.h"
-#include "planner/solve.h"
-#include "planner/validate.h"
-#include "planner/whole_file.h"
 #include "tools/front_report.h"
+#include "tools/interrupt.h"
 #include "tools/load.h"
 #include "tools/options.h"
+#include "tools/output_file.h"
 #include "tools/plan_report.h"
+#include "tools/plan_search.h"
 #include "tools/planning_input.h"
-#include "tools/progress_line.h"
 #include "tools/text.h"
 #include "tools/verbs.h"
 
@@ -33,6 +28,9 @@ namespace {
 namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 
+constexpr std::chrono::seconds kDefaultDeadline{60};
+constexpr std::uint32_t kMostThreads = 1024;
+
 struct PlanOptions {
   std::string input;
   std::string plan_output;
@@ -40,7 +38,7 @@ struct PlanOptions {
   std::optional<std::uint32_t> step;
   std::uint64_t capacity_bytes = planner::kUnlimited;
   std::uint64_t alignment_bytes = 1;
-  std::optional<double> deadline_seconds;
+  std::optional<double> deadline_seconds;  // nullopt: the search ends by itself, or at the default
   std::uint64_t seed = 1;
   unsigned threads = 0;
   bool salvage = false;
@@ -54,25 +52,14 @@ std::optional<std::chrono::nanoseconds> TimeLimit(const PlanOptions& options) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(*options.deadline_seconds));
 }
 
-// Before anything is computed: an output that would be lost in the end is refused now.
-void CheckOutput(const std::string& path, const PlanOptions& options) {
-  if (path.empty()) return;
-  std::error_code ignored;
-  if (fs::equivalent(path, options.input, ignored)) {
-    throw Failure(ExitCode::kUsage, path + ": is the input as well as the output");
-  }
-  if (fs::is_directory(path, ignored)) Throw(planner::SystemError(path, "create", EISDIR));
-  if (planner::IsStream(path)) return;
-  if (!options.force && fs::exists(fs::symlink_status(path, ignored))) {
-    throw Failure(ExitCode::kInternal, path + ": exists already; --force overwrites it");
-  }
-  if (::access((fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".")).c_str(), W_OK) != 0)
-    Throw(planner::SystemError(path, "create", errno));
+std::optional<std::chrono::steady_clock::duration> DefaultDeadline(const PlanOptions& options) {
+  if (options.deadline_seconds) return std::nullopt;
+  return kDefaultDeadline;
 }
 
 void CheckOutputs(const PlanOptions& options) {
-  CheckOutput(options.plan_output, options);
-  CheckOutput(options.placements_output, options);
+  CheckOutputFile(options.plan_output, options.input, options.force);
+  CheckOutputFile(options.placements_output, options.input, options.force);
   const auto name_of = [](const std::string& path) { return fs::absolute(path).lexically_normal(); };
   if (!options.plan_output.empty() && !options.placements_output.empty() &&
       name_of(options.plan_output) == name_of(options.placements_output)) {
@@ -80,34 +67,13 @@ void CheckOutputs(const PlanOptions& options) {
   }
 }
 
-// Runs `search` and says how long it took, in seconds.
-template <typename Search>
-double Timed(const Search& search) {
-  const auto start = std::chrono::steady_clock::now();
-  search();
-  return Seconds(std::chrono::steady_clock::now() - start).count();
-}
-
-PlanAnswer Solve(const PlanningInput& input, const PlanOptions& options) {
-  ProgressLine line;
-  planner::SolveOptions solve;
-  solve.seed = options.seed;
-  solve.threads = options.threads;
-  solve.time_limit = TimeLimit(options);
-  solve.progress = [&](const planner::SolveProgress& progress) { line.Report(progress); };
-
-  PlanAnswer answer;
-  answer.seconds = Timed([&] { answer.solution = planner::Solve(input.problem, solve); });
-  // The capacity is what the exit code is about; the placement itself is judged without it.
-  planner::Problem unlimited = input.problem;
-  unlimited.capacity_bytes = planner::kUnlimited;
-  answer.violation = planner::FindViolation(unlimited, answer.solution.placement);
-  if (input.from_trace && answer.solution.status != planner::Solution::Status::kInfeasible) {
-    planner::PageProblem pages;
-    pages.problem = input.problem;
-    answer.pages_seconds = Timed([&] { answer.pages = planner::PlanPages(pages, solve); });
-  }
-  return answer;
+PlanSearch SearchOf(const PlanOptions& options, std::stop_token stop) {
+  PlanSearch search;
+  search.seed = options.seed;
+  search.threads = options.threads;
+  search.time_limit = TimeLimit(options);
+  search.stop = std::move(stop);
+  return search;
 }
 
 // Pages where there is a plan in pages, otherwise one run of bytes for each request.
@@ -144,7 +110,11 @@ ExitCode RunFront(const PlanningInput& input, const PlanOptions& options) {
   search.time_limit = TimeLimit(options);
   search.seed = options.seed;
   search.threads = options.threads;
-  answer.seconds = Timed([&] { answer.front = planner::SearchPlanFront(problem, search); });
+  const Interrupt interrupt(DefaultDeadline(options));
+  search.stop = interrupt.token();
+  const auto start = std::chrono::steady_clock::now();
+  answer.front = planner::SearchPlanFront(problem, search);
+  answer.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
   if (!answer.front.error.empty()) throw Failure(ExitCode::kBadInput, options.input + ": " + answer.front.error);
   const std::uint64_t capacity_pages = options.capacity_bytes / planner::kPageBytes;
   answer.chosen = planner::ChooseByPressure(answer.front, capacity_pages);
@@ -169,7 +139,14 @@ ExitCode Run(const PlanOptions& options) {
   input.problem.alignment_bytes = options.alignment_bytes;
 
   if (options.front) return RunFront(input, options);
-  const PlanAnswer answer = Solve(input, options);
+  // A deadline that the user gives is spent to its end. Without one the search ends where it does not improve any more,
+  // and at the default.
+  PlanAnswer answer;
+  {
+    const Interrupt interrupt(DefaultDeadline(options));
+    answer = SearchPlan(input, SearchOf(options, interrupt.token()));
+    answer.interrupted = interrupt.by_user();
+  }
   if (answer.solution.status == planner::Solution::Status::kMalformed) {
     throw Failure(ExitCode::kBadInput, options.input + ": " + answer.solution.error);
   }
@@ -210,7 +187,7 @@ void AddPlanVerb(CLI::App& app, int* exit_code) {
   const auto options = std::make_shared<PlanOptions>();
   verb->add_option("FILE", options->input,
                    "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed) or "
-                   "id,lower,upper,size; each may be gzipped")
+                   "id,lower,upper,size; each may be gzipped; - reads standard input")
       ->required()
       ->type_name("");
   verb->add_option("--step", options->step, "The training step to plan (default: the last whole one)")
@@ -219,14 +196,18 @@ void AddPlanVerb(CLI::App& app, int* exit_code) {
   AddSizeOption(*verb, "--capacity", options->capacity_bytes, "Exit code 4 if the requests do not fit into it");
   AddSizeOption(*verb, "--alignment", options->alignment_bytes, "Every offset is a multiple of it (default 1)")
       ->check(CLI::Validator(CheckPowerOfTwo, "", "power of two"));
-  verb->add_option("--deadline", options->deadline_seconds, "Stop the search after S seconds")
+  verb->add_option("--deadline", options->deadline_seconds,
+                   "Search for S seconds, or until Ctrl-C, and take the best plan so far (default: until it does not "
+                   "improve any "
+                   "more, 60 at most)")
       ->check(CLI::Validator(CheckSeconds, "", "seconds"))
       ->type_name("S");
-  verb->add_option("--seed", options->seed, "Same seed, input and threads, same plan (default 1)")
+  verb->add_option("--seed", options->seed,
+                   "Same seed, input and threads, same plan, where the search was not stopped (default 1)")
       ->check(WholeNumber())
       ->type_name("N");
   verb->add_option("--threads", options->threads, "0: as many as the machine has (default)")
-      ->check(WholeNumber())
+      ->check(WholeNumber(kMostThreads))
       ->type_name("N");
   verb->add_option("-o,--output", options->plan_output, "Write the plan")->type_name("PLAN");
   CLI::Option* const placements =

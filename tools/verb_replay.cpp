@@ -118,7 +118,7 @@ void AddReplayVerb(CLI::App& app, int* exit_code) {
   const auto options = std::make_shared<ReplayOptions>();
   verb->add_option("FILE", options->input,
                    "A trace, or a CSV with the columns op,id,bytes,stream,step (op: a, allocated, or f, freed); either "
-                   "may be gzipped")
+                   "may be gzipped; - reads standard input")
       ->required()
       ->type_name("");
   verb->add_option("--allocator", options->allocators,

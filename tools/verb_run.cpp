@@ -26,6 +26,7 @@
 #include "tools/load.h"
 #include "tools/preload.h"
 #include "tools/simulated.h"
+#include "tools/terminal.h"
 #include "tools/verbs.h"
 
 namespace stalloc::tools {
@@ -45,6 +46,7 @@ struct RunOptions {
   std::string library;
   bool simulated = false;
   SimulatedMachine machine;
+  bool force = false;
 };
 
 // STALLOC_MEMORY_LIMIT -> --memory-limit
@@ -74,13 +76,23 @@ void CheckSetting(const SettingOption& option) {
                                         option.setting.form + sizes + "; stalloc run --help says more");
 }
 
+bool WasWritten(const std::string& file, std::span<const char> magic) {
+  std::error_code ignored;
+  return !file.empty() && file.find('%') == std::string::npos && fs::file_size(file, ignored) > 0 && !ignored &&
+         !planner::HoldsSomethingElse(file, magic);
+}
+
 // A file that could not be written in the end is refused before hours are spent on it. What names several (%p) is the
 // library's to look at.
-void CheckFile(const SettingOption& option) {
+void CheckFile(const SettingOption& option, bool force) {
   if (option.value.find('%') != std::string::npos) return;
   const std::string name = OptionName(option.setting.name);
   if (name == "--stats") ThrowIf(runtime::FindStatisticsObstacle(option.value));
-  if (name == "--trace") ThrowIf(planner::FindTraceObstacle(option.value));
+  if (name == "--trace") {
+    ThrowIf(planner::FindTraceObstacle(option.value));
+    if (!force && WasWritten(option.value, planner::kTraceBlockMagic))
+      throw Failure(ExitCode::kInternal, option.value + ": exists already; --force overwrites it");
+  }
   if (name == "--plan") ThrowIf(planner::FindObstacle(option.value, planner::kPlanFileMagic));
 }
 
@@ -99,7 +111,7 @@ std::vector<std::string> ChildEnvironment(const RunOptions& options) {
   for (const SettingOption& option : options.settings) {
     if (option.value.empty()) continue;
     CheckSetting(option);
-    CheckFile(option);
+    CheckFile(option, options.force);
     SetVariable(&environment, option.setting.name, AbsoluteIfPath(option));
   }
   const fs::path library = options.library.empty() ? FindLibrary() : fs::absolute(options.library);
@@ -120,15 +132,9 @@ std::string ValueOf(const RunOptions& options, const std::string& setting_name) 
   return Variable((kPrefix + setting_name).c_str());
 }
 
-bool WasWritten(const std::string& file, std::span<const char> magic) {
-  std::error_code ignored;
-  return !file.empty() && file.find('%') == std::string::npos && fs::file_size(file, ignored) > 0 && !ignored &&
-         !planner::HoldsSomethingElse(file, magic);
-}
-
 // One line that says what to do with what this run has left behind.
 void PrintNextCommand(const RunOptions& options) {
-  if (ValueOf(options, "SUMMARY") == "0") return;
+  if (ValueOf(options, "SUMMARY") == "0" || !SomebodyWatches()) return;
   const std::string trace = ValueOf(options, "TRACE");
   const std::string plan = ValueOf(options, "PLAN");
   if (WasWritten(trace, planner::kTraceBlockMagic)) {
@@ -167,6 +173,7 @@ void AddRunVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, in
                  "Run without a GPU, on a simulated device: nothing is computed, the requests for memory are real");
   const std::vector<CLI::Option*> of_the_machine = AddSimulatedOptions(*verb, options->machine);
   for (CLI::Option* option : of_the_machine) option->group("With --simulated");
+  verb->add_flag("--force", options->force, "Overwrite a trace that is there already");
   verb->footer(
       "The command's exit code becomes this command's; what LD_PRELOAD holds already stays, behind libstalloc.so.\n"
       "Example: stalloc run --trace=run.trace --memory-limit=20GiB -- python train.py\n"

@@ -1,4 +1,5 @@
 // stalloc plan: its answers, its exit codes, and the files that it must not lose.
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,40 @@ TEST_F(PlanVerb, JsonHasTheDocumentedFields) {
   EXPECT_DOUBLE_EQ(answer.at("ratio").get<double>(), answer.at("arena_bytes").get<double>() / 40);
   EXPECT_GE(answer.at("seconds"), 0.0);
   EXPECT_EQ(answer.at("valid"), true);
+}
+
+// Far more blocks than can be packed to the bound, of sizes that have no common measure.
+std::string HardLifetimes() {
+  std::string csv = "id,lower,upper,size\n";
+  std::uint32_t state = 12345;
+  const auto next = [&](std::uint32_t below) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % below;
+  };
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint32_t lower = next(1000);
+    const std::uint32_t upper = lower + 1 + next(200);
+    csv += std::to_string(i) + "," + std::to_string(lower) + "," + std::to_string(upper) + "," +
+           std::to_string(1 + next(1u << 20)) + "\n";
+  }
+  return csv;
+}
+
+TEST_F(PlanVerb, CtrlCGivesTheBestPlanSoFar) {
+  const std::string input = Write("hard.csv", HardLifetimes());
+  const auto start = std::chrono::steady_clock::now();
+  const Ended ended = RunWords({"timeout", "--preserve-status", "-s", "INT", "3", STALLOC_COMMAND, "plan", input,
+                                "--json", "--deadline", "200", "--placements", Path("placed.csv")});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(100));
+  ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+  const json answer = json::parse(ended.output);
+  EXPECT_EQ(answer.at("interrupted"), true);
+  EXPECT_EQ(answer.at("valid"), true);
+  EXPECT_TRUE(std::filesystem::exists(Path("placed.csv")));
+}
+
+TEST_F(PlanVerb, HelpNamesTheDefaultDeadline) {
+  EXPECT_NE(RunStalloc({"plan", "--help"}).output.find("60 at most"), std::string::npos);
 }
 
 TEST_F(PlanVerb, ATraceIsAlsoPlannedInPages) {

@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "command.h"
 #include "planner/trace_file.h"
@@ -52,6 +53,68 @@ TEST_F(ShowVerb, CountsATrace) {
   EXPECT_EQ(shown.at("live_at_end_bytes"), 500);
   ASSERT_EQ(shown.at("largest_call_sites").size(), 3u);
   EXPECT_EQ(shown.at("largest_call_sites")[0].at("peak_live_bytes"), 500);
+}
+
+// At the peak of 700 bytes the blocks of 200 and 500 are live; the one of 100 is not.
+TEST_F(ShowVerb, CallSitesAreOrderedByTheirBytesAtThePeak) {
+  const json sites = json::parse(RunStalloc({"show", WriteTrace(), "--json"}).output).at("largest_call_sites");
+  std::vector<std::uint64_t> at_peak;
+  for (const json& site : sites) at_peak.push_back(site.at("at_peak_bytes"));
+  EXPECT_EQ(at_peak, (std::vector<std::uint64_t>{500, 200, 0}));
+}
+
+TEST_F(ShowVerb, TopSaysHowManyCallSitesAreListed) {
+  const std::string path = WriteTrace();
+  const auto listed = [&](const std::string& top) {
+    return json::parse(RunStalloc({"show", path, "--json", "--top", top}).output).at("largest_call_sites").size();
+  };
+  EXPECT_EQ(listed("1"), 1u);
+  EXPECT_EQ(listed("2"), 2u);
+  EXPECT_EQ(listed("0"), 3u);
+  for (const char* bad : {"-1", "many", "99999999999999999999"}) {
+    const Ended ended = RunStalloc({"show", path, "--top", bad});
+    EXPECT_EQ(ended.exit_code, 2) << bad;
+    EXPECT_NE(ended.errors.find("no whole number from 0 to"), std::string::npos) << ended.errors;
+  }
+}
+
+TEST_F(ShowVerb, TextFitsTheTerminal) {
+  const std::string long_name(150, 'x');
+  const std::string path = WriteTrace({{0xabc0 + 500, {long_name + " (liba.so+0x1)"}}});
+  const std::string statistics = Write("stats.json", R"({"format": "stalloc-statistics", "version": 1, "process": {},
+      "total": {}, "devices": [{"ordinal": 0, "name": "NVIDIA H200", "peak_live_bytes": 15601764925,
+      "peak_reserved_bytes": 15623239761, "last_iterations": [{"number": 7, "requests": 9000, "map_us": 12}]}]})");
+  for (const std::size_t columns : {60, 80, 200}) {
+    for (const std::string& file : {path, statistics}) {
+      const Ended ended = RunStalloc({"show", file}, {"COLUMNS=" + std::to_string(columns)});
+      ASSERT_EQ(ended.exit_code, 0) << ended.errors;
+      std::istringstream lines(ended.output);
+      for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("file ")) continue;  // a path is not cut off
+        // The ellipsis is one column and three bytes.
+        const std::size_t ellipsis = line.find("\u2026") == std::string::npos ? 0 : 2;
+        EXPECT_LE(line.size() - ellipsis, columns) << ended.output;
+      }
+    }
+  }
+  EXPECT_NE(RunStalloc({"show", path}).output.find(long_name), std::string::npos) << "a file has no width";
+}
+
+TEST_F(ShowVerb, StandardInputAndPipesAreRead) {
+  const std::string command = STALLOC_COMMAND;
+  const std::string path = WriteTrace();
+  for (const std::string& line :
+       {"cat " + path + " | " + command + " show - --json", command + " show - --json < " + path,
+        "cat " + path + " | gzip | " + command + " show /dev/stdin --json"}) {
+    const Ended ended = RunWords({"sh", "-c", line});
+    ASSERT_EQ(ended.exit_code, 0) << line << ended.errors;
+    EXPECT_EQ(json::parse(ended.output).at("peak_live_bytes"), 700) << line;
+  }
+  const Ended plan = RunWords({"sh", "-c", "cat " + path + " | " + command + " plan - --json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.errors;
+  const Ended bad = RunWords({"sh", "-c", "echo text | " + command + " show -"});
+  EXPECT_EQ(bad.exit_code, 3);
+  EXPECT_NE(bad.errors.find("error: standard input: "), std::string::npos) << bad.errors;
 }
 
 TEST_F(ShowVerb, ATraceCutOffIsRefusedUnlessSalvaged) {

@@ -127,11 +127,31 @@ TEST_F(Trainer, ASecondRunIsServedFromItsPlanFromTheStart) {
   EXPECT_EQ(json::parse(second.output).at("checksums"), reference.at("checksums"));
 }
 
+TEST_F(Trainer, OnATerminalItIsSaidWhatToDoWithTheTrace) {
+  if (RunWords({"script", "--version"}).exit_code != 0) GTEST_SKIP() << "no script(1) here, which makes a terminal";
+  const std::string command = std::string(STALLOC_COMMAND) + " run --plan-cache=off --trace=" + Path("run.trace") +
+                              " -- " + STALLOC_SIMTRAINER + " 3";
+  const std::vector<std::string> simulated = {std::string("LD_LIBRARY_PATH=") + STALLOC_SIMCUDA_LIBRARIES};
+  const Ended ended = RunWords({"script", "-qec", command, Path("typescript")}, simulated);
+  EXPECT_NE(ended.output.find("stalloc: next: stalloc replay"), std::string::npos) << ended.output;
+}
+
+TEST_F(Trainer, ATraceIsNotOverwrittenUnasked) {
+  const std::vector<std::string> trace = {"--trace=" + Path("run.trace")};
+  ASSERT_EQ(Preloaded(Path("stats.json"), trace, "3").exit_code, 0);
+  const std::string first = Read(Path("run.trace"));
+  const Ended refused = Preloaded(Path("stats.json"), trace, "3");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.errors.find("run.trace: exists already; --force overwrites it"), std::string::npos);
+  EXPECT_EQ(Read(Path("run.trace")), first);
+  EXPECT_EQ(Preloaded(Path("stats.json"), {trace.front(), "--force"}, "3").exit_code, 0);
+}
+
 TEST_F(Trainer, ItsTraceIsShownPlannedAndReplayed) {
   // So many steps that requests are not put down for the learner any more.
   const Ended ended = Preloaded(Path("stats.json"), {"--trace=" + Path("run.trace")}, "40");
   ASSERT_EQ(ended.exit_code, 0) << ended.errors;
-  EXPECT_NE(ended.errors.find("stalloc: next: stalloc replay"), std::string::npos) << ended.errors;
+  EXPECT_EQ(ended.errors.find("stalloc: next:"), std::string::npos) << "advice is for terminals: " << ended.errors;
 
   const json shown = json::parse(RunStalloc({"show", Path("run.trace"), "--json"}).output);
   const json total = json::parse(Read(Path("stats.json"))).at("total");

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace stalloc::tools {
@@ -11,8 +12,8 @@ namespace stalloc::tools {
 // An option that takes a size, by the grammar of the settings (runtime/base/byte_size.h).
 CLI::Option* AddSizeOption(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& sentence);
 
-// The check of an option that counts something: a whole number, 0 or more.
-CLI::Validator WholeNumber();
+// The check of an option that counts something: a whole number from 0 to `most`.
+CLI::Validator WholeNumber(std::uint32_t most = std::numeric_limits<std::uint32_t>::max());
 
 // "; did you mean --capacity?" if `word` is nearly the name of one of the verb's options or, of an app, of one of its
 // verbs; otherwise empty.

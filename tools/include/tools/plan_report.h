@@ -17,6 +17,7 @@ struct PlanAnswer {
   std::optional<std::string> violation;    // of the solution, by the independent validator
   std::optional<planner::PagePlan> pages;  // of a trace: the plan in pages of 2 MiB
   double pages_seconds = 0;
+  bool interrupted = false;  // by Ctrl-C: the best found until then
 };
 
 // `file` and `capacity_bytes` (kUnlimited: none) are what the user gave.

@@ -24,6 +24,9 @@ struct PlanningInput {
 // A table of lifetimes as a whole, or one step of a trace (nullopt: the last whole one). Throws Failure.
 PlanningInput LoadPlanningInput(const std::string& path, std::optional<std::uint32_t> step, TraceEnd end);
 
+// The same of a trace that is loaded already; `path` is for errors.
+PlanningInput PlanningInputOf(const std::string& path, const planner::Trace& trace, std::optional<std::uint32_t> step);
+
 // Writes a plan with one slot for each of the input's requests, in the order in which they begin.
 void WritePlan(const std::string& path, const PlanningInput& input, const std::vector<planner::Slot>& slots,
                bool force);
