@@ -79,6 +79,7 @@ int Main(int argc, char** argv) {
   stalloc::tools::AddPlanVerb(app, &exit_code);
   stalloc::tools::AddShowVerb(app, &exit_code);
   stalloc::tools::AddReplayVerb(app, &exit_code);
+  stalloc::tools::AddReportVerb(app, &exit_code);
   stalloc::tools::AddDoctorVerb(app, behind_dashes, &exit_code);
   if (argc < 2) {
     std::fputs(kFirstUses, stderr);

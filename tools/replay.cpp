@@ -17,6 +17,7 @@ double ReplayResult::Fragmentation() const {
 planner::Trace OneDevice(const planner::Trace& trace) {
   planner::Trace result;
   if (trace.events.empty()) return result;
+  result.frames = trace.frames;
   const auto device = trace.events.front().device;
   auto order = trace.order.begin();
   for (std::size_t k = 0; k < trace.events.size(); ++k) {
@@ -30,7 +31,8 @@ planner::Trace OneDevice(const planner::Trace& trace) {
   return result;
 }
 
-ReplayResult ReplayModel(const planner::Trace& trace, const std::string& name, AllocatorModel& model) {
+ReplayResult ReplayModel(const planner::Trace& trace, const std::string& name, AllocatorModel& model,
+                         const LevelSink& levels) {
   const auto start = std::chrono::steady_clock::now();
   ReplayResult result;
   result.allocator = name;
@@ -49,6 +51,7 @@ ReplayResult ReplayModel(const planner::Trace& trace, const std::string& name, A
     result.peak_live_bytes = std::max(result.peak_live_bytes, live_bytes);
     result.peak_reserved_bytes = std::max(result.peak_reserved_bytes, model.reserved_bytes());
     by_step.Count(k, model.map_calls());
+    if (levels) levels(k, live_bytes, model.reserved_bytes());
   }
   result.map_calls = model.map_calls();
   result.map_calls_by_step = by_step.Take();

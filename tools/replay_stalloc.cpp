@@ -83,8 +83,9 @@ class SimulatedDevice {
 
 class Replay {
  public:
-  Replay(const planner::Trace& trace, const StallocReplayOptions& options, const std::string& plan_path)
-      : trace_(trace), look_every_(options.look_every), device_(options.device_memory_bytes) {
+  Replay(const planner::Trace& trace, const StallocReplayOptions& options, const std::string& plan_path,
+         ReplayWatcher* watcher)
+      : trace_(trace), look_every_(options.look_every), watcher_(watcher), device_(options.device_memory_bytes) {
     runtime::Settings settings;
     settings.growth.fixed = options.growth;
     if (!options.growth && !HasTimes(trace)) settings.growth.fixed = 1.0;
@@ -109,11 +110,12 @@ class Replay {
       for (; order != trace_.order.end() && order->before <= k; ++order) FollowOrder(order->event);
       const TraceEvent& event = trace_.events[k];
       event_ns_ = event.time_ns;
-      event.op == TraceEvent::Op::kAllocate ? Allocate(event) : Free(event);
+      event.op == TraceEvent::Op::kAllocate ? Allocate(k, event) : Free(k, event);
       if (k % look_every_ == 0) service_->learner().Step();
       const runtime::MemoryCounters now = memory.Counters();
       maps_by_step.Count(k, now.map_calls);
       planned_by_step.Count(k, now.planned_requests);
+      if (watcher_ != nullptr) watcher_->After(k, now, memory);
     }
     CheckSimulated(cuCtxSynchronize(), "cuCtxSynchronize");
 
@@ -172,7 +174,7 @@ class Replay {
     service_->memory().NoteStreamWaits({stream, nullptr}, event, service_->memory().RecordOf(event));
   }
 
-  void Allocate(const TraceEvent& event) {
+  void Allocate(std::size_t k, const TraceEvent& event) {
     DeviceMemory& memory = service_->memory();
     // As in the program, where a call site is not taken if the plan knows the request without.
     const std::uint64_t call_site = memory.WantsCallSite(event.size_bytes) ? event.call_site : 0;
@@ -186,16 +188,21 @@ class Replay {
                  HumanBytes(memory.Snapshot().counters.live_bytes).c_str()));
     }
     CheckSimulated(made.result, "allocation");
+    if (watcher_ != nullptr) {
+      const std::optional<runtime::BlockPlace> place = memory.PlaceOfBlock(made.address);
+      if (place) watcher_->Placed(k, *place, made.planned);
+    }
     live_.emplace(event.block, Block{made.address, event.size_bytes, event.stream});
     CheckSimulated(simcudaWriteTag(device_.Stream(event.stream), made.address, event.size_bytes, event.block + 1),
                    "write");
   }
 
-  void Free(const TraceEvent& event) {
+  void Free(std::size_t k, const TraceEvent& event) {
     const auto it = live_.find(event.block);
     if (it == live_.end()) return;
     const Block block = it->second;
     live_.erase(it);
+    if (watcher_ != nullptr) watcher_->Freed(k);
     // A CSV file says nothing of order. Who frees a block on another stream than it was allocated for has waited for
     // that one, or the program would be wrong without us.
     if (trace_.order.empty() && event.stream != block.stream) {
@@ -209,6 +216,7 @@ class Replay {
 
   const planner::Trace& trace_;
   const std::size_t look_every_;
+  ReplayWatcher* const watcher_;
   SimulatedDevice device_;
   runtime::PeerAccess peers_;  // none: there is one device
   std::unique_ptr<runtime::DeviceService> service_;
@@ -225,7 +233,7 @@ std::vector<ReplayResult> ReplayStalloc(const planner::Trace& trace, const Stall
   const std::string plan_path = options.plan_path.empty() ? temporary.Path("plan") : options.plan_path;
   std::vector<ReplayResult> results;
   for (unsigned run = 1; run <= options.runs; ++run) {
-    results.push_back(Replay(trace, options, plan_path).Run());
+    results.push_back(Replay(trace, options, plan_path, run == options.runs ? options.watcher : nullptr).Run());
     results.back().run = run;
   }
   return results;

@@ -60,6 +60,13 @@ std::vector<DeviceMemory::LiveBlock> DeviceMemory::LiveBlocks() const {
   return live;
 }
 
+std::optional<BlockPlace> DeviceMemory::PlaceOfBlock(CUdeviceptr address) const {
+  std::lock_guard lock(mutex_);
+  const Block* const block = blocks_.Find(Key(address));
+  if (block == nullptr) return std::nullopt;
+  return PlaceOf(address, *block);
+}
+
 std::vector<PageNumber> DeviceMemory::PagesOfView(ViewIndex view) const {
   std::lock_guard lock(mutex_);
   return (*views_)[view].pages;

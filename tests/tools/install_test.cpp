@@ -30,6 +30,10 @@ TEST_F(Install, EverythingIsInItsPlaceAndNothingElse) {
            "share/doc/stalloc/docs/settings.md"}) {
     EXPECT_TRUE(fs::is_regular_file(In(file))) << file;
   }
+  // Every report that the command writes contains D3.
+  if (fs::exists("/usr/share/doc/node-d3/copyright")) {
+    EXPECT_TRUE(fs::is_regular_file(In("share/doc/stalloc/d3-copyright")));
+  }
   for (const auto& entry : fs::recursive_directory_iterator(Path("tree"))) {
     const std::string path = entry.path().string();
     EXPECT_FALSE(path.ends_with(".a") || path.ends_with(".pyc") || path.find("simtrainer") != std::string::npos)

@@ -7,7 +7,7 @@
 #                                 looks for libraries there by itself
 #   lib/stalloc/python/simulated/ what of it is written in Python
 #   share/man/man1/stalloc.1
-#   share/doc/stalloc/            README, docs/, CHANGELOG, LICENSE, libunwind's copyright
+#   share/doc/stalloc/            README, docs/, CHANGELOG, LICENSE, the copyright of libunwind and of D3
 #
 # The tree may be moved: the command finds its library, and the library its unwinder, from where they lie themselves.
 install(TARGETS stalloc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -29,4 +29,7 @@ if(STALLOC_LIBUNWIND)
   install(PROGRAMS ${libunwind} DESTINATION ${CMAKE_INSTALL_LIBDIR}/stalloc RENAME libunwind.so.8)
   install(FILES /usr/share/doc/libunwind8/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}
           RENAME libunwind-copyright OPTIONAL)
+endif()
+if(STALLOC_D3)
+  install(FILES ${stalloc_d3_license} DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME d3-copyright OPTIONAL)
 endif()

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "planner/trace_problem.h"
+#include "runtime/device/device_memory.h"
 #include "tools/models/allocator_model.h"
 
 namespace stalloc::tools {
@@ -31,6 +33,20 @@ struct ReplayResult {
   double Fragmentation() const;
 };
 
+// Watches stalloc being replayed: where blocks lie, and what the memory's state is after each event.
+class ReplayWatcher {
+ public:
+  virtual ~ReplayWatcher() = default;
+  // `event` is the index in the trace.
+  virtual void Placed(std::size_t event, const runtime::BlockPlace& place, bool planned) = 0;
+  virtual void Freed(std::size_t event) = 0;
+  virtual void After(std::size_t event, const runtime::MemoryCounters& counters,
+                     const runtime::DeviceMemory& memory) = 0;
+};
+
+// Called after each event with the bytes that are live and that are held.
+using LevelSink = std::function<void(std::size_t event, std::uint64_t live_bytes, std::uint64_t reserved_bytes)>;
+
 struct StallocReplayOptions {
   unsigned runs = 1;
   // STALLOC_GROWTH. nullopt, auto: by the times in the trace and what mapping costs on a real device; as 1 where the
@@ -42,6 +58,7 @@ struct StallocReplayOptions {
   std::size_t look_every = 1000;
   std::string plan_path;  // STALLOC_PLAN; empty: a file that is gone afterwards
   std::uint64_t device_memory_bytes = 140ull << 30;
+  ReplayWatcher* watcher = nullptr;  // of the last run
 };
 
 inline constexpr const char* kStallocAllocator = "stalloc";
@@ -49,9 +66,11 @@ inline constexpr const char* kStallocAllocator = "stalloc";
 // Throws Failure(kInfeasible) if the trace does not fit the device. One at a time: there is one simulated machine.
 std::vector<ReplayResult> ReplayStalloc(const planner::Trace& trace, const StallocReplayOptions& options);
 
-ReplayResult ReplayModel(const planner::Trace& trace, const std::string& name, AllocatorModel& model);
+ReplayResult ReplayModel(const planner::Trace& trace, const std::string& name, AllocatorModel& model,
+                         const LevelSink& levels = {});
 
-// The trace without the requests of other devices than its first one, and without those of zero bytes.
+// The trace without the requests of other devices than its first one, and without those of zero bytes. Call sites keep
+// their frames.
 planner::Trace OneDevice(const planner::Trace& trace);
 
 }  // namespace stalloc::tools

@@ -193,6 +193,8 @@ class DeviceMemory {
     std::uint32_t site = 0;  // SiteTag of its call site
   };
   std::vector<LiveBlock> LiveBlocks() const;
+  // Where the block that begins at `address` lies; nullopt: none does.
+  std::optional<BlockPlace> PlaceOfBlock(CUdeviceptr address) const;
   std::vector<PageNumber> PagesOfView(ViewIndex view) const;
   // Pages that do not exist, below the last one that does.
   std::vector<Run> Holes() const;
