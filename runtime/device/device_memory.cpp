@@ -251,8 +251,12 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
            .site = SiteTag(proposal.call_site)};
 
   MemoryCounters& c = counters_;
+  const std::uint64_t used_bytes = std::uint64_t{asked.granules} * kGranuleBytes;
   c.live_bytes += asked.size_bytes;
-  c.used_bytes += std::uint64_t{asked.granules} * kGranuleBytes;
+  c.used_bytes += used_bytes;
+  c.blocks.Add(1);
+  (asked.size_bytes <= kSmallBlockBytes ? c.small_blocks : c.large_blocks).Allocated(asked.size_bytes, used_bytes);
+  c.live_high_bytes = std::max(c.live_high_bytes, c.live_bytes);
   c.peak_live_bytes = std::max(c.peak_live_bytes, c.live_bytes);
   c.used_high_bytes = std::max(c.used_high_bytes, c.used_bytes);
   ++(planned ? c.planned_requests : c.online_requests);
@@ -270,8 +274,12 @@ DeviceMemory::Allocation DeviceMemory::Publish(const Asked& asked, CUdeviceptr a
 
 inline void DeviceMemory::CountFree(CUdeviceptr address, const Block& block, StreamIndex stream, Fence place,
                                     BlockInfo* freed) {
+  const std::uint64_t used_bytes = std::uint64_t{block.granules} * kGranuleBytes;
   counters_.live_bytes -= block.size_bytes;
-  counters_.used_bytes -= std::uint64_t{block.granules} * kGranuleBytes;
+  counters_.used_bytes -= used_bytes;
+  counters_.blocks.Subtract(1);
+  (block.size_bytes <= kSmallBlockBytes ? counters_.small_blocks : counters_.large_blocks)
+      .Freed(block.size_bytes, used_bytes);
   ++counters_.frees;
   if (lifetime_rooms_.watching()) [[unlikely]]
     lifetime_rooms_.End(Key(address), block.granules);

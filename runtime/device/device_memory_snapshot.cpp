@@ -48,7 +48,14 @@ std::uint64_t DeviceMemory::IdleBytes() const {
 
 void DeviceMemory::ResetHigh(bool used, bool reserved) {
   std::lock_guard lock(mutex_);
-  if (used) counters_.used_high_bytes = counters_.used_bytes;
+  if (used) {
+    MemoryCounters& c = counters_;
+    c.used_high_bytes = c.used_bytes;
+    c.live_high_bytes = c.live_bytes;
+    for (Tally* tally : {&c.blocks, &c.small_blocks.blocks, &c.small_blocks.used_bytes, &c.small_blocks.requested_bytes,
+                         &c.large_blocks.blocks, &c.large_blocks.used_bytes, &c.large_blocks.requested_bytes})
+      tally->high = tally->now;
+  }
   if (reserved) counters_.reserved_high_bytes = counters_.reserved_bytes;
 }
 

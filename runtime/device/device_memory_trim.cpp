@@ -192,6 +192,7 @@ std::uint64_t DeviceMemory::GiveBackIdle(std::uint64_t keep_bytes, Spare spare) 
   for (const PageRun& run : idle.runs)
     space_->Release({run.first * kPageGranules, run.last * kPageGranules}, executed ? Fence{kAbsent, 0} : kept);
   counters_.reserved_bytes -= given_back;
+  counters_.returned_page_bytes += given_back;
   return given_back;
 }
 

@@ -1,6 +1,7 @@
 // What is said of one device's memory: counters, what lies idle and why, and all of it at one moment. Plain values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,40 @@ struct PlanCounters {
   std::uint64_t plans_installed = 0;
   std::uint64_t plan_returns = 0;  // a kept plan took over again
 };
+
+// Something that is had now, was had at most since the last reset, and was had altogether.
+struct Tally {
+  std::uint64_t now = 0;
+  std::uint64_t high = 0;
+  std::uint64_t total = 0;
+
+  void Add(std::uint64_t amount) noexcept {
+    total += amount;
+    high = std::max(high, now += amount);
+  }
+  void Subtract(std::uint64_t amount) noexcept { now -= amount; }
+};
+
+// Live blocks of some sizes, as frameworks count them.
+struct BlockTally {
+  Tally blocks;
+  Tally used_bytes;  // rounded to granules
+  Tally requested_bytes;
+
+  void Allocated(std::uint64_t requested, std::uint64_t used) noexcept {
+    blocks.Add(1);
+    used_bytes.Add(used);
+    requested_bytes.Add(requested);
+  }
+  void Freed(std::uint64_t requested, std::uint64_t used) noexcept {
+    blocks.Subtract(1);
+    used_bytes.Subtract(used);
+    requested_bytes.Subtract(requested);
+  }
+};
+
+// PyTorch's border between its small and its large pool.
+inline constexpr std::uint64_t kSmallBlockBytes = std::uint64_t{1} << 20;
 
 // Counters of one device. Bytes are as requested unless they say otherwise. Read under the lock by Counters().
 struct MemoryCounters : PlanCounters {
@@ -43,6 +78,11 @@ struct MemoryCounters : PlanCounters {
   std::uint64_t views = 0;
   std::uint64_t out_of_memory = 0;  // requests that could not be served
   std::uint64_t iterations = 0;
+  BlockTally small_blocks;  // of at most kSmallBlockBytes
+  BlockTally large_blocks;
+  Tally blocks;                           // of any size
+  std::uint64_t live_high_bytes = 0;      // since the last reset
+  std::uint64_t returned_page_bytes = 0;  // given back to the driver so far
 
   // Handed out so far, freed again or not.
   std::uint64_t allocated_bytes() const noexcept { return planned_bytes + online_bytes; }
@@ -83,6 +123,22 @@ struct MemorySnapshot {
   };
   std::vector<Site> sites;  // live blocks by call site, most bytes first
   IterationLog iterations;
+};
+
+// The memory that is held, as disjoint ranges of addresses, and the live blocks in them. A block in a view is a range
+// of its own, and the pages behind it are left out of the base range: the ranges add up to what is reserved.
+struct MemoryLayout {
+  struct Block {
+    std::uint64_t address = 0;
+    std::uint64_t used_bytes = 0;
+    std::uint64_t requested_bytes = 0;
+  };
+  struct Segment {
+    std::uint64_t address = 0;
+    std::uint64_t size_bytes = 0;
+    std::vector<Block> blocks;  // by address
+  };
+  std::vector<Segment> segments;  // by address
 };
 
 }  // namespace stalloc::runtime

@@ -160,6 +160,8 @@ class DeviceMemory {
   TimeSpent& spent() noexcept { return pages_.spent(); }
   // Linear in blocks, fragments and views, half of it under the lock: for reports only.
   MemorySnapshot Snapshot() const;
+  // What lies where. Linear in blocks and in pages of the device, under the lock: for reports only.
+  MemoryLayout Layout();
   std::uint64_t IdleBytes() const;
   void ResetHigh(bool used, bool reserved);
 
