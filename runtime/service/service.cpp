@@ -8,6 +8,7 @@
 
 #include "runtime/call_sites/call_site.h"
 #include "runtime/device/capture.h"
+#include "runtime/service/history.h"
 #include "service/served_process.h"
 
 namespace stalloc::runtime {
@@ -51,12 +52,16 @@ void RecordAllocation(Process& process, const DeviceService& service, std::size_
   process.recorder.Record(event);
 }
 
+std::uint64_t NumberOf(StreamOrder order) noexcept { return order ? reinterpret_cast<std::uint64_t>(*order) : 0; }
+
 CUresult FreeAndRecord(Process& process, DeviceService& service, CUdeviceptr address, StreamOrder order,
                        const std::optional<DeviceMemory::Order>& in_order, ContextOnDemand* context) {
   DeviceMemory::BlockInfo freed;
   StreamIndex stream = kNoStream;
   const CUresult result = service.memory().Free(address, in_order, &freed, &stream, context);
   if (freed.number != 0) RecordFree(process, service, order, stream, freed);
+  if (freed.number != 0 && History::On())
+    History::Freed(service.device(), freed.address, freed.size_bytes, NumberOf(order));
   return result;
 }
 
@@ -68,6 +73,13 @@ std::uint64_t TakeCallSite(const Process& process, TimeSpent& spent, std::size_t
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begun;
   spent.Add(Cause::kCallSites, static_cast<std::uint64_t>(took.count()) * kCallSitesPerSample);
   return hash;
+}
+
+void NoteInHistory(const Process& process, const DeviceService& service, std::size_t size_bytes) noexcept {
+  if (!History::On()) return;
+  std::size_t free_bytes = 0, total_bytes = 0;
+  process.driver.cuMemGetInfo(&free_bytes, &total_bytes);
+  History::OutOfMemory(service.device(), size_bytes, free_bytes);
 }
 
 // Throws for want of host memory.
@@ -87,10 +99,13 @@ Answer AllocateAt(Process& process, const Place& place, CUdeviceptr* address, st
     *result = CUDA_SUCCESS;
     if (process.traced) [[unlikely]]
       RecordAllocation(process, *place.service, size_bytes, order, call_site, made);
+    if (History::On()) [[unlikely]]
+      History::Allocated(place.service->device(), made.address, size_bytes, NumberOf(order));
     return Answer::kServed;
   }
   if (made.result == CUDA_ERROR_OUT_OF_MEMORY && place.service->limit_bytes()) {
     context.Enter();
+    NoteInHistory(process, *place.service, size_bytes);
     place.service->out_of_memory().Failed(process.driver, *place.service, {.size_bytes = size_bytes});
     *result = CUDA_ERROR_OUT_OF_MEMORY;
     return Answer::kServed;
@@ -167,8 +182,8 @@ Answer Free(CUdeviceptr address, StreamOrder order, CUresult* result) noexcept {
     if (*result != CUDA_SUCCESS) return Answer::kServed;
     const std::optional<DeviceMemory::Order> in_order = OrderOfFree(*process, *service, order);
     ContextOnDemand context(process->driver, service->context(), in_order ? in_order->context : nullptr);
-    *result = process->traced ? FreeAndRecord(*process, *service, address, order, in_order, &context)
-                              : service->memory().Free(address, in_order, nullptr, nullptr, &context);
+    *result = process->traced || History::On() ? FreeAndRecord(*process, *service, address, order, in_order, &context)
+                                               : service->memory().Free(address, in_order, nullptr, nullptr, &context);
   } catch (const std::exception&) {
     *result = CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -226,6 +241,16 @@ PoolStatistics GetPoolStatistics(int device) noexcept {
   return {counters.used_bytes, counters.used_high_bytes, counters.reserved_bytes, counters.reserved_high_bytes};
 }
 
+MemoryCounters CountersOf(int device) noexcept {
+  DeviceService* service = OnDevice(Serving(), device);
+  return service == nullptr ? MemoryCounters{} : service->memory().Counters();
+}
+
+std::string HistoryText(int device, bool with_events) {
+  DeviceService* service = OnDevice(Serving(), device);
+  return History::Text(device, service == nullptr ? MemoryLayout{} : service->memory().Layout(), with_events);
+}
+
 void ResetPoolHigh(int device, bool used, bool reserved) noexcept {
   if (DeviceService* service = OnDevice(Serving(), device)) service->memory().ResetHigh(used, reserved);
 }
@@ -258,6 +283,7 @@ void NoteOutOfMemory(int device, std::size_t size_bytes, const char* function) n
   DeviceService* service = OnDevice(process, device);
   if (service == nullptr || service->memory().Counters().peak_reserved_bytes == 0) return;  // nothing of ours is there
   service->memory().NoteRefused(std::max<std::size_t>(size_bytes, kPageBytes));
+  NoteInHistory(*process, *service, size_bytes);
   const ContextScope scope(process->driver, service->context());
   service->out_of_memory().Failed(process->driver, *service, {.size_bytes = size_bytes, .function = function});
 }

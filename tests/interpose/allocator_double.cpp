@@ -13,6 +13,7 @@
 
 #include "runtime/base/settings.h"
 #include "runtime/service/program_needs.h"
+#include "runtime/service/program_pools.h"
 #include "runtime/service/service.h"
 
 namespace stalloc::runtime {
@@ -136,6 +137,17 @@ PoolStatistics GetPoolStatistics(int) noexcept {
   statistics.reserved_high_bytes = 3000000;
   return statistics;
 }
+
+MemoryCounters CountersOf(int) noexcept { return {}; }
+std::string HistoryText(int, bool) { return "{}"; }
+
+constinit thread_local ProgramPool* pool_in_use = nullptr;
+ProgramPool* MakePool(PoolAllocateFunction*, PoolFreeFunction*) noexcept { return nullptr; }
+void EnterPool(ProgramPool*) noexcept {}
+void LeavePool() noexcept {}
+void EndPool(ProgramPool*) noexcept {}
+CUresult AllocateInPool(CUdeviceptr*, std::size_t, CUstream) noexcept { return CUDA_ERROR_NOT_SUPPORTED; }
+bool FreeInPool(CUdeviceptr, CUstream) noexcept { return false; }
 
 void ResetPoolHigh(int, bool used, bool reserved) noexcept {
   const std::lock_guard lock(It().mutex);

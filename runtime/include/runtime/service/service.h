@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "runtime/base/driver_api.h"
+#include "runtime/base/memory_figures.h"
 
 namespace stalloc::runtime {
 
@@ -85,6 +87,11 @@ bool FindBlock(CUdeviceptr address, CUdeviceptr* base, std::size_t* size_bytes, 
 std::uint64_t IdleBytes(int device) noexcept;
 
 PoolStatistics GetPoolStatistics(int device) noexcept;
+MemoryCounters CountersOf(int device) noexcept;
+
+// What lies where on `device`, and what its history (history.h) has: see History::Text. Throws std::bad_alloc.
+std::string HistoryText(int device, bool with_events);
+
 void ResetPoolHigh(int device, bool used, bool reserved) noexcept;
 
 // Gives idle pages back to the driver until at most `keep_bytes` are held idle. Synchronises nothing: pages whose last
