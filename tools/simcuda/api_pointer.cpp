@@ -1,4 +1,6 @@
 // Entry points that say what an address is, and those that share it with other processes.
+#include <unistd.h>
+
 #include <cstring>
 
 #include "call.h"
@@ -163,6 +165,10 @@ SIMCUDA_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attri
   });
 }
 
+// Where a handle has the size of what it names, and whose it is.
+constexpr std::size_t kSizeInHandle = 2 * sizeof(std::uint64_t);
+constexpr std::size_t kProcessInHandle = 3 * sizeof(std::uint64_t);
+
 // A handle names the whole allocation, never a part. Memory that is mapped or of a pool has none.
 SIMCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   return Enter(SIMCUDA_ENTRY(cuIpcGetMemHandle), [&](Call& call) {
@@ -171,17 +177,25 @@ SIMCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr ad
     std::memset(handle, 0, sizeof(*handle));
     std::memcpy(handle->reserved, &info.begin, sizeof(info.begin));
     std::memcpy(handle->reserved + sizeof(info.begin), &info.buffer_id, sizeof(info.buffer_id));
+    std::memcpy(handle->reserved + kSizeInHandle, &info.size_bytes, sizeof(info.size_bytes));
+    const pid_t process = ::getpid();
+    std::memcpy(handle->reserved + kProcessInHandle, &process, sizeof process);
     return CUDA_SUCCESS;
   });
 }
 
-// There is no other process that shares these devices.
-SIMCUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr*, CUipcMemHandle, unsigned) {
-  return Enter(SIMCUDA_ENTRY(cuIpcOpenMemHandle), [](Call&) { return CUDA_ERROR_INVALID_CONTEXT; });
+// The memory of another process is stood in for by memory of this one: of the same size, with contents of its own. A
+// process cannot open its own handles.
+SIMCUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned) {
+  std::uint64_t size_bytes = 0;
+  pid_t process = 0;
+  std::memcpy(&size_bytes, handle.reserved + kSizeInHandle, sizeof size_bytes);
+  std::memcpy(&process, handle.reserved + kProcessInHandle, sizeof process);
+  if (process == ::getpid() || size_bytes == 0)
+    return Enter(SIMCUDA_ENTRY(cuIpcOpenMemHandle), [](Call&) { return CUDA_ERROR_INVALID_CONTEXT; });
+  return cuMemAlloc(address, size_bytes);
 }
 
-SIMCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr) {
-  return Enter(SIMCUDA_ENTRY(cuIpcCloseMemHandle), [](Call&) { return CUDA_ERROR_INVALID_VALUE; });
-}
+SIMCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) { return cuMemFree(address); }
 
 }  // namespace stalloc::simcuda
