@@ -13,6 +13,7 @@
 #include "tools/child_process.h"
 #include "tools/doctor.h"
 #include "tools/environment.h"
+#include "tools/preload.h"
 #include "tools/text.h"
 
 namespace stalloc::tools {
@@ -21,46 +22,47 @@ namespace {
 namespace fs = std::filesystem;
 using Level = Finding::Level;
 
-// What decides whether a framework's requests for tensors reach CUDA one by one. Preloading sets the variables where
-// the user has set none of them.
-struct Framework {
-  const char* package;
-  std::vector<const char*> variables;
-  const char* needed;  // a part of the value without which they do not
-};
+// Frameworks that are asked for, by the names of their packages.
+constexpr const char* kFrameworks[] = {"torch", "jax", "tensorflow", "cupy", "numba"};
+constexpr const char* kTorchBackend = "backend of torch";
+constexpr const char* kServedBackend = "cudaMallocAsync";
 
-const std::vector<Framework>& KnownFrameworks() {
-  static const std::vector<Framework> kFrameworks = {
-      {"torch", {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}, "backend:cudaMallocAsync"},
-      {"jax", {"XLA_PYTHON_CLIENT_ALLOCATOR"}, "cuda_async"},
-      {"tensorflow", {"TF_GPU_ALLOCATOR"}, "cuda_malloc_async"},
-      {"cupy", {}, ""},
-      {"numba", {}, ""},
-  };
-  return kFrameworks;
-}
-
-// Prints {"package": "version"} for those that are installed, without importing them.
+// Prints {"package": "version"} for those that are installed. PyTorch is loaded, as the program would load it, and says
+// itself which allocator it has chosen; the others are not imported.
 std::string VersionScript() {
   std::string script = "import importlib.metadata as m, json\nv = {}\nfor n in (";
-  for (const Framework& framework : KnownFrameworks()) script.append("'").append(framework.package).append("',");
-  return script.append(
-      "):\n"
-      "    for d in (n, n + '-cuda13x', n + '-cuda12x'):\n"
-      "        try: v.setdefault(n, m.version(d))\n"
-      "        except m.PackageNotFoundError: pass\n"
-      "print(json.dumps(v))\n");
+  for (const char* framework : kFrameworks) script.append("'").append(framework).append("',");
+  return script
+      .append(
+          "):\n"
+          "    for d in (n, n + '-cuda13x', n + '-cuda12x'):\n"
+          "        try: v.setdefault(n, m.version(d))\n"
+          "        except m.PackageNotFoundError: pass\n"
+          "try:\n"
+          "    import torch\n"
+          "    v['")
+      .append(kTorchBackend)
+      .append(
+          "'] = torch.cuda.get_allocator_backend()\n"
+          "except Exception: pass\n"
+          "print(json.dumps(v))\n");
 }
 
-Findings ExamineFramework(const Framework& framework, const std::string& version) {
-  for (const char* variable : framework.variables) {
-    const std::string value = Variable(variable);
-    if (value.empty() || value.find(framework.needed) != std::string::npos) continue;
-    return {{Level::kProblem, framework.package,
-             Format("%s: %s=%s keeps its tensors' requests from CUDA", version.c_str(), variable, value.c_str()),
-             Format("unset %s, or add %s to it", variable, framework.needed)}};
-  }
-  return {{Level::kOk, framework.package, version, ""}};
+Finding ExamineFramework(const std::string& framework, const nlohmann::json& found) {
+  const std::string version = found.at(framework);
+  if (framework != "torch" || !found.contains(kTorchBackend)) return {Level::kOk, framework, version, ""};
+  const std::string backend = found.at(kTorchBackend);
+  if (backend == kServedBackend) return {Level::kOk, framework, version + ", single tensors are served", ""};
+  return {Level::kProblem, framework, Format("%s keeps its %s allocator", version.c_str(), backend.c_str()),
+          "take backend:native out of PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF, and STALLOC_FRAMEWORKS=0 or "
+          "STALLOC_IPC=on out of the environment, as far as they are there"};
+}
+
+// Whether the executable's own bytes name CUDA's driver, as those do that load it or are linked to it or to a runtime.
+bool NamesCuda(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return bytes.find("libcuda") != std::string::npos;
 }
 
 fs::path FindOnPath(const std::string& command) {
@@ -100,7 +102,9 @@ std::optional<Refusal> WhyNotPreloadable(const fs::path& path, std::ifstream& fi
                  "link it dynamically, or name the dynamically linked program that it starts"};
 }
 
-Findings ExamineExecutable(const fs::path& path, int scripts_left) {
+// `python`: a script that stands for an interpreter was met on the way.
+Findings ExamineExecutable(const fs::path& path, int scripts_left, bool python = false) {
+  python = python || path.filename().string().starts_with("python");
   std::ifstream file(path, std::ios::binary);
   char start[2] = {};
   file.read(start, sizeof start);
@@ -113,12 +117,15 @@ Findings ExamineExecutable(const fs::path& path, int scripts_left) {
     std::getline(file, line);
     std::istringstream(line) >> interpreter >> argument;
     if (fs::path(interpreter).filename() == "env" && !argument.empty()) interpreter = FindOnPath(argument);
-    return ExamineExecutable(interpreter, scripts_left - 1);
+    return ExamineExecutable(interpreter, scripts_left - 1, python);
   }
   file.seekg(0);
   if (const auto refusal = WhyNotPreloadable(path, file))
     return {{Level::kProblem, "command", path.string() + " " + refusal->why, refusal->next}};
-  return {{Level::kOk, "command", path.string() + " can be preloaded into", ""}};
+  if (python || NamesCuda(path)) return {{Level::kOk, "command", path.string() + " can be preloaded into", ""}};
+  return {{Level::kNote, "command",
+           path.string() + " can be preloaded into; it does not name CUDA, so there may be nothing to serve",
+           "nothing need be done if it starts a program that uses CUDA, or loads a library that does"}};
 }
 
 }  // namespace
@@ -163,18 +170,18 @@ Findings ExamineSettings() {
   return findings;
 }
 
-Findings ExamineFrameworks(const std::string& python) {
-  const ChildOutput child = CaptureChild({python, "-c", VersionScript()}, CurrentEnvironment());
+Findings ExamineFrameworks(const std::string& python, const fs::path& library) {
+  std::vector<std::string> environment = CurrentEnvironment();
+  SetVariable(&environment, "LD_PRELOAD", PrependPreload(library, Variable("LD_PRELOAD")));
+  const ChildOutput child = CaptureChild({python, "-c", VersionScript()}, environment);
   if (!child.started || child.exit_code != 0) {
     return {{Level::kNote, "frameworks", python + " does not run",
              "nothing need be done for a program that is not Python's; otherwise name its python: -- PYTHON train.py"}};
   }
-  const nlohmann::json versions = nlohmann::json::parse(child.output, nullptr, false);
+  const nlohmann::json found = nlohmann::json::parse(child.output, nullptr, false);
   Findings findings;
-  for (const Framework& framework : KnownFrameworks()) {
-    if (!versions.is_object() || !versions.contains(framework.package)) continue;
-    for (Finding& finding : ExamineFramework(framework, versions.at(framework.package))) findings.push_back(finding);
-  }
+  for (const char* framework : kFrameworks)
+    if (found.is_object() && found.contains(framework)) findings.push_back(ExamineFramework(framework, found));
   if (findings.empty()) {
     findings.push_back({Level::kNote, "frameworks", "none in " + python,
                         "if the program needs one, activate its environment, or name its python: -- PYTHON train.py"});

@@ -35,7 +35,8 @@ void Print(const Findings& findings, bool served) {
     std::printf("%-8s %-17s %s\n", LevelName(finding.level), finding.subject.c_str(), finding.text.c_str());
     if (!finding.next.empty()) std::printf("%-26s -> %s\n", "", finding.next.c_str());
   }
-  std::printf("\n%s\n", served ? "Requests would be served." : "Requests would not be served, or not all: see above.");
+  std::printf("\n%s\n", served ? "Requests for CUDA memory, if there are any, would be served."
+                               : "Requests would not be served, or not all: see above.");
 }
 
 void PrintJson(const Findings& findings, bool served) {
@@ -62,7 +63,9 @@ ExitCode Run(const DoctorOptions& options, const std::vector<std::string>& comma
   const bool driver = findings.back().level == Finding::Level::kOk;
   if (driver) add(ExamineRoutes(library));
   add(ExamineSettings());
-  add(ExamineFrameworks(!command.empty() && IsPython(command.front()) ? command.front() : "python3"));
+  // What frameworks would do says nothing of a command that is no Python.
+  if (command.empty() || IsPython(command.front()))
+    add(ExamineFrameworks(command.empty() ? "python3" : command.front(), library));
   if (!command.empty()) add(ExamineCommand(command.front()));
 
   bool served = true;

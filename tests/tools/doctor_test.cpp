@@ -46,15 +46,32 @@ TEST_F(Doctor, TurnedOffIsAProblem) {
   EXPECT_EQ(LevelOf(ended, "setting"), "note");
 }
 
-TEST_F(Doctor, AFrameworkThatTheUserHasSetOtherwiseIsAProblem) {
-  const std::string python = Python(R"({"torch": "2.9.0"})");
-  const std::string other = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
-  const Ended told = RunStalloc({"doctor", "--json", "--", python}, {kSimulated, other});
-  EXPECT_EQ(told.exit_code, 4);
-  EXPECT_EQ(LevelOf(told, "torch"), "problem");
-  const Ended left = RunStalloc({"doctor", "--json", "--", python}, {kSimulated});
-  EXPECT_EQ(left.exit_code, 0) << left.output;
-  EXPECT_EQ(LevelOf(left, "torch"), "ok");
+TEST_F(Doctor, AFrameworkThatKeepsItsOwnAllocatorIsAProblem) {
+  const auto run = [&](const std::string& backend) {
+    const std::string python = Python(R"({"torch": "2.9.0", "backend of torch": ")" + backend + "\"}");
+    return RunStalloc({"doctor", "--json", "--", python}, {kSimulated});
+  };
+  const Ended own = run("native");
+  EXPECT_EQ(own.exit_code, 4);
+  EXPECT_EQ(LevelOf(own, "torch"), "problem");
+  const Ended served = run("cudaMallocAsync");
+  EXPECT_EQ(served.exit_code, 0) << served.output;
+  EXPECT_EQ(LevelOf(served, "torch"), "ok");
+}
+
+// Frameworks are asked in a process that has the library, as the command would have it.
+TEST_F(Doctor, FrameworksAreAskedUnderThePreload) {
+  const std::string python = Write("python3", "#!/bin/sh\necho \"{\\\"torch\\\": \\\"$LD_PRELOAD\\\"}\"\n");
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  const Ended ended = RunStalloc({"doctor", "--json", "--", python}, {kSimulated});
+  EXPECT_NE(ended.output.find("libstalloc.so"), std::string::npos) << ended.output;
+}
+
+TEST_F(Doctor, ACommandThatHasNothingToDoWithCudaIsSaidToBeSuch) {
+  const Ended ended = RunStalloc({"doctor", "--json", "--", "/bin/ls"}, {kSimulated});
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_EQ(LevelOf(ended, "command"), "note");
+  EXPECT_EQ(LevelOf(ended, "frameworks"), "absent");
 }
 
 TEST_F(Doctor, ACommandThatCannotBePreloadedIntoIsAProblem) {

@@ -36,7 +36,7 @@ Findings ExamineRoutes(const std::filesystem::path& library);
 Findings ExamineSettings();
 
 // Frameworks that `python` has, and the variables that decide whether their requests reach CUDA.
-Findings ExamineFrameworks(const std::string& python);
+Findings ExamineFrameworks(const std::string& python, const std::filesystem::path& library);
 
 // Can this command be preloaded into at all?
 Findings ExamineCommand(const std::string& command);
