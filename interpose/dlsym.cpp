@@ -5,9 +5,12 @@
 // in the life of the process, before constructors and after destructors too; no locks, no allocation.
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "entry_points.h"
 #include "loader.h"
 #include "process_life.h"
+#include "python_adapter.h"
 #include "real_symbols.h"
 
 namespace stalloc::interpose {
@@ -44,6 +47,10 @@ extern "C" __attribute__((used, visibility("hidden"))) void* stalloc_dlsym_targe
                                                                                   const char* name) noexcept {
   if (MayBeEntryPoint(name) && handle != RTLD_NEXT && FindEntryPoint(name) != nullptr) {
     return reinterpret_cast<void*>(&LookUpEntryPoint);
+  }
+  // "PyInit_": an extension module of Python is being imported.
+  if (name != nullptr && name[0] == 'P' && name[1] == 'y' && name[2] == 'I' && std::strncmp(name, "PyInit_", 7) == 0) {
+    return reinterpret_cast<void*>(&LookUpPyInit);
   }
   return RealDlsymPointer();
 }

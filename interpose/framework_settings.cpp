@@ -1,196 +1,169 @@
 #include "framework_settings.h"
 
-#include <errno.h>
+#include <dlfcn.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
-#include <optional>
+#include <mutex>
+#include <set>
 
-#include "python_source.h"
-#include "runtime/call_sites/program_fingerprint.h"
+#include "loader.h"
+#include "memory_checker.h"
+#include "process_life.h"
+#include "runtime/base/log.h"
+#include "runtime/base/settings.h"
 #include "runtime/service/program_needs.h"
 
 namespace stalloc::interpose {
 namespace {
 
-constexpr const char* kAsyncBackend = "backend:cudaMallocAsync";
-// The second is the older name, which some versions of PyTorch read first.
+using Getenv = char*(const char*);
+
+// The order in which PyTorch's newest versions prefer them; older ones know the second alone.
 constexpr const char* kPyTorchNames[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
-constexpr const char* kDecision = "_STALLOC_PYTORCH";
-constexpr const char* kRemark = "_STALLOC_REMARK";
-constexpr const char* kIpc = "STALLOC_IPC";
-struct Setting {
-  const char* name;
-  const char* value;
-};
-constexpr Setting kOfOthers[] = {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
-                                 {"XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
-                                 {"TF_GPU_ALLOCATOR", "cuda_malloc_async"}};
-// The names of those of them, and of kIpc, that stalloc has set, in this process or in an ancestor, each with a colon
-// behind it.
-constexpr const char* kSetHere = "_STALLOC_SET";
 // With it, PyTorch's NCCL asks the allocator to be told of every segment, which the cudaMallocAsync backend refuses.
 constexpr const char* kRegisteredBuffers = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
+constexpr const char* kTensorFlow = "TF_GPU_ALLOCATOR";
 
-bool backend_was_chosen = false;
+constinit std::atomic<bool> backend_was_chosen{false};
 
-std::string& RemarkOfThisProcess() {
-  static std::string& remark = *new std::string;
-  return remark;
-}
+constinit std::atomic<const char*> remark{nullptr};
 
-const char* Get(const char* name) noexcept { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe): before main
-
-bool Is(const char* name, const char* value) noexcept {
-  const char* now = Get(name);
-  return now != nullptr && std::strcmp(now, value) == 0;
-}
-
-std::string NamesSetHere() {
-  const char* names = Get(kSetHere);
-  return names == nullptr ? std::string() : names;
-}
-
-bool WasSetHere(const char* name) {
-  return (':' + NamesSetHere()).find(':' + std::string(name) + ':') != std::string::npos;
-}
-
-void SetHere(const char* name, const char* value) {
-  ::setenv(name, value, 1);
-  if (!WasSetHere(name)) ::setenv(kSetHere, (NamesSetHere() + name + ':').c_str(), 1);
-}
-
-void SetForOthers() {
-  for (const Setting& setting : kOfOthers)
-    if (Get(setting.name) == nullptr) SetHere(setting.name, setting.value);
-}
-
-// Said by this process, and by those of its children that use CUDA: it may use none itself.
-void Remark(const std::string& text) {
-  RemarkOfThisProcess() = text;
-  ::setenv(kRemark, text.c_str(), 1);
-}
-
-constexpr const char* kLeftToDriver =
-    "cudaMalloc is left to the driver, so that other processes can be given its memory: ";
-
-std::string SharingIs(const SourceSign& sign) {
-  return sign.where + " has " + sign.what + " (STALLOC_IPC=off overrides this)";
-}
-
-// Why PyTorch must keep its own allocator here; nothing if it need not.
-std::optional<std::string> Obstacle(const runtime::Settings& settings, const SourceSigns& signs) {
-  using runtime::Need;
-  if (signs.sharing && settings.ipc == runtime::Ipc::kAuto)
-    return std::string("PyTorch keeps its own allocator, and ") + kLeftToDriver + SharingIs(*signs.sharing);
-  // The user knows. A need of handles that was only seen is not PyTorch's: on the cudaMallocAsync backend it refuses
-  // before it asks CUDA, so it was somebody else beside it (NCCL, say), whose cudaMalloc is left to the driver.
-  if (settings.ipc == runtime::Ipc::kOn) return std::string();
-  std::string why;
-  if (signs.own_allocator) {
-    why = signs.own_allocator->where + " has " + signs.own_allocator->what;
-  } else if (Get(kRegisteredBuffers) != nullptr && !Is(kRegisteredBuffers, "") && !Is(kRegisteredBuffers, "0")) {
-    why = std::string(kRegisteredBuffers) + " is set";
-  } else if (runtime::KnownToNeed(settings, Need::kGraphPools)) {
-    why = "an earlier run of this program used them";
-  } else {
-    return std::nullopt;
+char* RealGetenv(const char* name) noexcept {
+  static constinit std::atomic<Getenv*> real{nullptr};
+  Getenv* found = real.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    found = reinterpret_cast<Getenv*>(RealDlsym(RTLD_NEXT, "getenv"));
+    real.store(found, std::memory_order_release);
   }
-  return "PyTorch keeps its own allocator, whose blocks only are served and not single tensors: CUDA graph pools, "
-         "memory history and NCCL's registered buffers need it, and " +
-         why + " (PYTORCH_ALLOC_CONF=backend:cudaMallocAsync overrides this)";
+  return found(name);
 }
 
-bool AnyForPyTorch() noexcept {
-  return std::any_of(std::begin(kPyTorchNames), std::end(kPyTorchNames), [](const char* name) { return Get(name); });
+// The caller is asked for by name: several libraries of a framework ask, in other versions others.
+bool CalledFrom(const void* caller, std::initializer_list<const char*> libraries) noexcept {
+  Dl_info info{};
+  if (::dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
+  const char* slash = std::strrchr(info.dli_fname, '/');
+  const char* file = slash != nullptr ? slash + 1 : info.dli_fname;
+  for (const char* library : libraries)
+    if (std::strstr(file, library) != nullptr) return true;
+  return false;
 }
 
-// What was set for an ancestor is taken back where the user has set one of the two since, so that it counts.
-bool UserHasSet() noexcept {
-  const bool inherited = Is(kDecision, "set");
-  bool users = false;
-  for (const char* name : kPyTorchNames)
-    users = users || (Get(name) != nullptr && !(inherited && Is(name, kAsyncBackend)));
-  if (!users || !inherited) return users;
-  for (const char* name : kPyTorchNames)
-    if (Is(name, kAsyncBackend)) ::unsetenv(name);
-  ::unsetenv(kDecision);
-  return true;
+// Answers stay valid for as long as the process lives, as libc's do.
+char* Kept(const std::string& text) {
+  static std::mutex& mutex = *new std::mutex;
+  static std::set<std::string>& kept = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return const_cast<char*>(kept.insert(text).first->c_str());
 }
 
-// A decision for sharing is void once the user has set STALLOC_IPC otherwise.
-void ForgetSharingIfOverridden() {
-  if (!WasSetHere(kIpc) || Is(kIpc, "on")) return;
-  std::string names = NamesSetHere();
-  names.erase(names.find(std::string(kIpc) + ':'), std::strlen(kIpc) + 1);
-  ::setenv(kSetHere, names.c_str(), 1);
-  ::unsetenv(kDecision);
-  ::unsetenv(kRemark);
+std::string_view Trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\n");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
 }
 
-void SetForPyTorch(const runtime::Settings& settings, const SourceSigns& signs, bool python) {
-  if (Is(kDecision, "left") || UserHasSet()) return;
-  const std::optional<std::string> obstacle = python ? Obstacle(settings, signs) : std::nullopt;
-  if (obstacle) {
-    for (const char* name : kPyTorchNames) ::unsetenv(name);
-    ::setenv(kDecision, "left", 1);
-    if (!obstacle->empty()) Remark(*obstacle);
-    return;
+// visit(option) for each `key:value`; a value in brackets may hold commas.
+template <typename Visit>
+void ForEachOption(std::string_view settings, Visit visit) {
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at <= settings.size(); ++at) {
+    const char c = at < settings.size() ? settings[at] : ',';
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c != ',' || (depth > 0 && at < settings.size())) continue;
+    if (const std::string_view option = Trimmed(settings.substr(begin, at - begin)); !option.empty()) visit(option);
+    begin = at + 1;
   }
-  for (const char* name : kPyTorchNames) ::setenv(name, kAsyncBackend, 1);
-  ::setenv(kDecision, "set", 1);
-  backend_was_chosen = python;
+}
+
+bool Active() noexcept { return Enabled() && !MemoryCheckerAttached(); }
+
+bool NamesBackend(std::string_view settings) {
+  bool names = false;
+  ForEachOption(settings, [&](std::string_view option) {
+    names = names || Trimmed(option.substr(0, option.find(':'))) == "backend";
+  });
+  return names;
+}
+
+// Decided once, when PyTorch is loaded.
+bool PyTorchIsToUseTheBackend(const runtime::Settings& settings) {
+  static const bool use = [&] {
+    if (!settings.frameworks || settings.ipc == runtime::Ipc::kOn) return false;
+    if (!runtime::KnownToNeed(settings, runtime::Need::kGraphPools)) return true;
+    remark =
+        "PyTorch keeps its own allocator, whose blocks only are served and not single tensors: an earlier run of this "
+        "program used CUDA graph pools, which need it (PYTORCH_ALLOC_CONF=backend:cudaMallocAsync overrides this)";
+    return false;
+  }();
+  return use;
+}
+
+runtime::Settings SettingsNow() {
+  std::vector<std::string> warnings;  // said when the allocator starts
+  const runtime::Settings settings = runtime::LoadSettings(environ, &warnings);
+  runtime::SetLogLevel(settings.log);
+  return settings;
+}
+
+char* AnswerPyTorch(char* own, const char* name) {
+  const char* other = RealGetenv(kPyTorchNames[std::strcmp(name, kPyTorchNames[0]) == 0 ? 1 : 0]);
+  if ((own != nullptr && NamesBackend(own)) || (other != nullptr && NamesBackend(other))) return own;
+  if (!PyTorchIsToUseTheBackend(SettingsNow())) return own;
+  std::string dropped;
+  const char* users = own != nullptr ? own : other;
+  const std::string answer = OnAsyncBackend(users != nullptr ? users : "", &dropped);
+  if (!backend_was_chosen.exchange(true)) {
+    runtime::LogInfo("PyTorch uses its cudaMallocAsync backend, so that single tensors are served" +
+                     (dropped.empty() ? "" : "; without a meaning there: " + dropped));
+  }
+  return Kept(answer);
+}
+
+char* Answer(const char* name, char* own, const void* caller) {
+  if (std::strcmp(name, kPyTorchNames[0]) == 0 || std::strcmp(name, kPyTorchNames[1]) == 0) {
+    return Active() && CalledFrom(caller, {"libc10", "libtorch"}) ? AnswerPyTorch(own, name) : own;
+  }
+  if (std::strcmp(name, kRegisteredBuffers) == 0) {
+    if (own == nullptr || !PyTorchBackendWasChosen() || !CalledFrom(caller, {"libtorch"})) return own;
+    runtime::LogWarn(std::string(kRegisteredBuffers) +
+                     " has no effect: NCCL registers no buffers of PyTorch's cudaMallocAsync backend "
+                     "(PYTORCH_ALLOC_CONF=backend:native overrides this)");
+    return nullptr;
+  }
+  if (std::strcmp(name, kTensorFlow) == 0 && own == nullptr && Active() && CalledFrom(caller, {"tensorflow"}) &&
+      SettingsNow().frameworks)
+    return Kept("cuda_malloc_async");
+  return own;
 }
 
 }  // namespace
 
-void SetFrameworkSettings(const runtime::Settings& settings) {
-  ForgetSharingIfOverridden();
-  const bool python = runtime::IsPython(program_invocation_name);
-  const bool decided = Is(kDecision, "left") && settings.ipc == runtime::Ipc::kOn;
-  const SourceSigns signs = python && !decided ? ReadSource(runtime::ArgumentsOfThisProcess()) : SourceSigns();
-  const bool shares = signs.sharing && settings.ipc == runtime::Ipc::kAuto;
-  if (shares) SetHere(kIpc, "on");  // for the start of this process, and for the children that it sends memory to
-  if (settings.frameworks) {
-    SetForPyTorch(settings, signs, python);
-    SetForOthers();
-  } else {
-    TakeBackFrameworkSettings();
-  }
-  if (!RemarkOfThisProcess().empty()) return;
-  if (shares) {
-    Remark(kLeftToDriver + SharingIs(*signs.sharing));
-  } else if (Get(kRemark) != nullptr && (WasSetHere(kIpc) || (Is(kDecision, "left") && !AnyForPyTorch()))) {
-    RemarkOfThisProcess() = Get(kRemark);
-  }
+std::string OnAsyncBackend(std::string_view settings, std::string* dropped) {
+  std::string kept = "backend:cudaMallocAsync";
+  ForEachOption(settings, [&](std::string_view option) {
+    std::string& to = option.starts_with("pinned_") ? kept : *dropped;
+    to.append(to.empty() ? "" : ",").append(option);
+  });
+  return kept;
 }
 
-void TakeBackFrameworkSettings() {
-  if (Is(kDecision, "set"))
-    for (const char* name : kPyTorchNames)
-      if (Is(name, kAsyncBackend)) ::unsetenv(name);
-  ::unsetenv(kDecision);
-  for (const Setting& setting : kOfOthers)
-    if (WasSetHere(setting.name) && Is(setting.name, setting.value)) ::unsetenv(setting.name);
-  if (WasSetHere(kIpc)) {
-    ::setenv(kSetHere, (std::string(kIpc) + ':').c_str(), 1);
-    return;
-  }
-  ::unsetenv(kSetHere);
-  ::unsetenv(kRemark);
-}
+bool PyTorchBackendWasChosen() noexcept { return backend_was_chosen.load(std::memory_order_relaxed); }
 
-void TakeBackAllSettings() {
-  TakeBackFrameworkSettings();
-  if (WasSetHere(kIpc) && Is(kIpc, "on")) ::unsetenv(kIpc);
-  ::unsetenv(kSetHere);
-  ::unsetenv(kRemark);
-}
-
-bool PyTorchBackendWasChosen() noexcept { return backend_was_chosen; }
-
-const std::string& PyTorchRemark() noexcept { return RemarkOfThisProcess(); }
+const char* PyTorchRemark() noexcept { return remark; }
 
 }  // namespace stalloc::interpose
+
+// Programs ask thousands of times: two comparisons for what concerns nobody here.
+extern "C" __attribute__((visibility("default"))) char* getenv(const char* name) noexcept {
+  char* own = stalloc::interpose::RealGetenv(name);
+  if ((name[0] != 'P' || name[1] != 'Y') && (name[0] != 'T' || (name[1] != 'F' && name[1] != 'O'))) return own;
+  try {
+    return stalloc::interpose::Answer(name, own, __builtin_return_address(0));
+  } catch (...) {  // without memory the framework keeps its own allocator
+    return own;
+  }
+}

@@ -1,35 +1,30 @@
-// Settings of the frameworks that bring tensor-sized requests down to CUDA; by default they keep pools of their own, in
-// which single tensors cannot be seen.
+// What brings a framework's tensor-sized requests down to CUDA; by default frameworks keep pools of their own, in which
+// single tensors cannot be seen.
 //
-// PyTorch is left on its own allocator where the program needs what the cudaMallocAsync backend does not have: its
-// source says so, an earlier run showed it, or the user asked for IPC. Where the source says that CUDA memory goes to
-// other processes, STALLOC_IPC=on is set as well, so that cudaMalloc is left to the driver. A process hands what was
-// decided on to its children, as a child that is sent memory must decide alike: what stalloc has set is told from what
-// the user has set by the variables _STALLOC_PYTORCH ("set" or "left"), _STALLOC_SET (names) and _STALLOC_REMARK (why).
+// PyTorch and TensorFlow choose their allocator once, by an environment variable that their C++ reads with getenv.
+// libstalloc exports getenv, and answers this one question where a library of the framework asks it; the environment
+// stays the user's own, for os.environ, for children and for everybody else. JAX asks in Python: see
+// python/adapter.py.
+//
+// PyTorch is left on its own allocator where the user names a backend, asks for STALLOC_IPC=on, or where an earlier run
+// of the program was seen to need it (program_needs.h).
 #pragma once
 
 #include <string>
-
-#include "runtime/base/settings.h"
+#include <string_view>
 
 namespace stalloc::interpose {
 
-// Sets each in the environment unless the user has set it; with STALLOC_FRAMEWORKS=0, only STALLOC_IPC. Call it before
-// main, from the thread that loads the program: the environment is not safe to change once there are others. Reads
-// files where the program is a Python interpreter; throws std::bad_alloc.
-void SetFrameworkSettings(const runtime::Settings& settings);
+// PyTorch's allocator settings as they mean something on the cudaMallocAsync backend: with that backend in front, and
+// of the rest the options of pinned host memory. `*dropped` gets the others, separated by commas. Throws
+// std::bad_alloc.
+std::string OnAsyncBackend(std::string_view settings, std::string* dropped);
 
-// Removes what an ancestor, served or only its shell, has set for frameworks. The same holds of threads.
-void TakeBackFrameworkSettings();
-
-// In a process that is not to be served: removes STALLOC_IPC too, where an ancestor has set it.
-void TakeBackAllSettings();
-
-// True in a Python interpreter whose PyTorch uses the cudaMallocAsync backend because stalloc said so.
+// True once PyTorch has been told to use the cudaMallocAsync backend.
 bool PyTorchBackendWasChosen() noexcept;
 
-// Why PyTorch was left on its own allocator in this process or in the ancestor that decided it, or cudaMalloc to the
-// driver, as a line to be said once CUDA is used. Empty: neither was, or the user said so.
-const std::string& PyTorchRemark() noexcept;
+// Why PyTorch was left on its own allocator in this process, as a line to be said once CUDA is used. Null: it was not,
+// or the user said so.
+const char* PyTorchRemark() noexcept;
 
 }  // namespace stalloc::interpose

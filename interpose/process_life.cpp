@@ -1,6 +1,5 @@
 #include "process_life.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -21,7 +20,6 @@
 #include "runtime/base/cancellation_off.h"
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
-#include "runtime/call_sites/program_fingerprint.h"
 #include "runtime/service/asked_files.h"
 #include "runtime/service/service.h"
 
@@ -42,10 +40,10 @@ bool AnySettingInEnvironment() noexcept {
 }
 
 // For decisions that come before the start: what is wrong with a setting is said when the allocator starts, not in
-// every child process. Without `whole`, settings that depend on more than their own variable may be missing.
-// Throws for want of host memory.
-runtime::Settings SettingsInSilence(bool whole = false) {
-  if (!whole && !AnySettingInEnvironment()) return {};
+// every child process. Settings that depend on more than their own variable may be missing. Throws for want of host
+// memory.
+runtime::Settings SettingsInSilence() {
+  if (!AnySettingInEnvironment()) return {};
   std::vector<std::string> warnings;
   return runtime::LoadSettings(environ, &warnings);
 }
@@ -73,7 +71,7 @@ bool Start() {
   }
   for (const std::string& warning : warnings) runtime::LogWarn(warning);
   if (!runtime::Start(UnwrappedDriver(), settings)) return false;
-  if (!PyTorchRemark().empty()) runtime::LogWarn(PyTorchRemark());
+  if (const char* remark = PyTorchRemark()) runtime::LogWarn(remark);
   ::pthread_atfork(nullptr, nullptr, &EndInForkedChild);
   return true;
 }
@@ -117,14 +115,7 @@ __attribute__((constructor)) void AtLoad() noexcept {
     return GoOnDisabled();
   }
   try {
-    // An ancestor that is served, a shell or a checker's launcher, has set them.
-    if (!Enabled() || MemoryCheckerAttached()) {
-      TakeBackAllSettings();
-      return;
-    }
-    const runtime::Settings settings = SettingsInSilence(runtime::IsPython(program_invocation_name));
-    SetFrameworkSettings(settings);
-    runtime::NoteAskedFiles(settings);
+    if (Enabled() && !MemoryCheckerAttached()) runtime::NoteAskedFiles(SettingsInSilence());
   } catch (...) {
     GoOnDisabled();
   }

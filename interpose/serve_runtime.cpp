@@ -14,6 +14,7 @@
 #include "real_symbols.h"
 #include "reentry.h"
 #include "relaxed_capture.h"
+#include "runtime/service/program_pools.h"
 #include "runtime/service/service.h"
 #include "runtime_library.h"
 #include "stream_order.h"
@@ -86,6 +87,9 @@ template <typename RealCall>
 cudaError_t Free(void* pointer, runtime::StreamOrder order, RealCall forward) noexcept {
   CUresult result = CUDA_SUCCESS;
   bool owned = false;
+  // First: a pool's own allocator may have its segments from here.
+  if (runtime::any_pool.load(std::memory_order_relaxed) && order) [[unlikely]]
+    if (runtime::FreeInPool(reinterpret_cast<CUdeviceptr>(pointer), *order)) return cudaSuccess;
   if (pointer != nullptr && ServingAlready()) {
     owned = runtime::Free(reinterpret_cast<CUdeviceptr>(pointer), order, &result) == runtime::Answer::kServed;
     if (owned && result == CUDA_SUCCESS) return cudaSuccess;
@@ -105,6 +109,12 @@ cudaError_t Free(void* pointer, runtime::StreamOrder order, RealCall forward) no
 
 template <Entry kEntry, Streams kStreams>
 cudaError_t AllocateAsync(void** pointer, std::size_t size_bytes, cudaStream_t stream) noexcept {
+  // What the pool answers has the same number as an error of the runtime library.
+  if (runtime::pool_in_use != nullptr && pointer != nullptr && size_bytes != 0 && Serving()) [[unlikely]] {
+    if (!HasContext()) LetLibraryInitialise();
+    return static_cast<cudaError_t>(
+        runtime::AllocateInPool(reinterpret_cast<CUdeviceptr*>(pointer), size_bytes, Order(stream, kStreams)));
+  }
   return Allocate(
       pointer, size_bytes,
       [&](CUdeviceptr* address, CUresult* result) {

@@ -46,7 +46,7 @@ void SweepEach(const std::vector<std::string>& command, long all) {
 
 TEST(HostMemory, ThatFailsAtLoadLeavesTheProgramAlone) {
   const long all = AllocationsOf({"true"});
-  ASSERT_GT(all, 2) << "nothing was there to fail";
+  ASSERT_GT(all, 1) << "nothing was there to fail";
   SweepEach({"true"}, all);
 }
 
@@ -62,7 +62,7 @@ struct HostMemoryOf : testing::TestWithParam<const char*> {};
 
 TEST_P(HostMemoryOf, ARequestThatFailsIsTheDriversToAnswer) {
   const long all = AllocationsOf({Program(GetParam())});
-  ASSERT_GT(all, 50) << "nothing was there to fail";
+  ASSERT_GT(all, 40) << "nothing was there to fail";
   SweepEach({Program(GetParam())}, all);
 }
 

@@ -43,22 +43,6 @@ std::string FolderWith(const char* library) {
   return folder;
 }
 
-// The launcher, which has the shim as well, adds the checker's library to what its target preloads. What the shim has
-// set for frameworks in the launcher is taken back there; what the user has set stays.
-TEST(MemoryChecker, FindsTheEnvironmentAsWithoutTheShim) {
-  const std::string folder = FolderWith("libsanitizer-collection.so");
-  const std::string target = "LD_PRELOAD=$LD_PRELOAD:" + folder +
-                             "/libsanitizer-collection.so; export LD_PRELOAD; exec sh -c 'echo "
-                             "[$PYTORCH_ALLOC_CONF$PYTORCH_CUDA_ALLOC_CONF$XLA_PYTHON_CLIENT_ALLOCATOR,"
-                             "$XLA_PYTHON_CLIENT_PREALLOCATE,$TF_GPU_ALLOCATOR,$_STALLOC_SET$_STALLOC_PYTORCH]'";
-  const std::string launcher = "echo $_STALLOC_SET; " + target;
-  Environment environment = Served();
-  environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false";
-  const Outcome outcome = RunProgram({"sh", "-c", launcher}, environment);
-  std::filesystem::remove_all(folder);
-  EXPECT_EQ(outcome.output, "XLA_PYTHON_CLIENT_ALLOCATOR:TF_GPU_ALLOCATOR:\n[,false,,]\n");
-}
-
 // The driver loads it, or the dynamic linker.
 TEST(MemoryChecker, IsLeftTheDriversMemory) {
   Environment environment = Served();

@@ -14,9 +14,9 @@
 
 namespace stalloc::interpose {
 
-// What the double says of PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF.
-inline constexpr const char* kAsync = "backend:cudaMallocAsync backend:cudaMallocAsync\n";
-inline constexpr const char* kLeft = "- -\n";
+// What the double says of PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF where nobody has set them.
+inline constexpr const char* kAsync = "backend:cudaMallocAsync [-] backend:cudaMallocAsync [-] \n";
+inline constexpr const char* kLeft = "- [-] - [-] \n";
 
 class Needs : public testing::Test {
  protected:
@@ -28,6 +28,7 @@ class Needs : public testing::Test {
     environment_["LD_LIBRARY_PATH"] = STALLOC_SIMCUDA_DIRECTORY;
     environment_["LD_PRELOAD"] = STALLOC_LIBRARY;
     environment_["STALLOC_SUMMARY"] = "0";
+    environment_["ASKING_LIBRARY"] = STALLOC_ASKING_C10;
     environment_["STALLOC_PLAN_CACHE"] = folder_ / "not" / "there" / "yet";
   }
   ~Needs() override { std::filesystem::remove_all(folder_); }

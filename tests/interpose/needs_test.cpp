@@ -1,83 +1,84 @@
-// Programs that need what stalloc's usual ways do not give: PyTorch's own allocator, legacy IPC handles. What is found
-// before the program starts, what only a run shows, and that the next run knows it.
+// What frameworks are told when they ask for their allocator; and programs that need what stalloc's usual ways do not
+// give (PyTorch's own allocator, legacy IPC handles): what a run shows, and that the next run knows it.
 #include "needs_fixture.h"
 
 namespace stalloc::interpose {
 namespace {
 
-TEST_F(Needs, APlainScriptGetsTheAsyncBackend) {
-  for (const char* script :
-       {"import torch\n", "", "model = torch.compile(model)\n", "torch.compile(m, mode='max-autotune-no-cudagraphs')\n",
-        "# mode='reduce-overhead' was slower\n", "config.triton.cudagraphs = False\n",
-        "config.triton.cudagraph_trees = True\n",
-        "p.add_argument('--mode', choices=['default', 'reduce-overhead'], default='default')\n"})
-    EXPECT_EQ(Run(script).output, kAsync) << script;
-  EXPECT_EQ(Python({folder_ / "nothing.py"}).output, kAsync);
-  EXPECT_EQ(Python({}).output, kAsync);
-}
-
-TEST_F(Needs, AScriptThatSaysSoKeepsPyTorchsAllocator) {
-  for (const char* script :
-       {"import torch\nf = torch.compile(f, mode=\"reduce-overhead\")", "x = torch.compile(x, mode='max-autotune')\n",
-        "torch._inductor.config.triton.cudagraphs = True\n", "opts = {\"triton.cudagraphs\": True}\n",
-        "torch.compile(f, backend='cudagraphs')\n", "p.add_argument('--m', default='reduce-overhead', choices=['a'])\n",
-        "p.add_argument('--mode', choices=['default', 'reduce-overhead'], default='reduce-overhead')\n",
-        "torch.cuda.memory._record_memory_history()\n", "m = torch.cuda.make_graphed_callables(m, (x,))\n"})
-    EXPECT_EQ(Run(script).output, kLeft) << script;
-  Write("train.py", "import torch\n");
-  EXPECT_EQ(Python({folder_ / "train.py", "--compile-mode=reduce-overhead"}).output, kLeft);
-  EXPECT_EQ(Python({"-c", "import x\nf = g(mode='reduce-overhead')\n"}).output, kLeft);
-}
-
-TEST_F(Needs, ModulesBesideTheScriptAreItsOwn) {
-  const char* feature = "def make(m):\n  return compile(m, mode='reduce-overhead')\n";
-  Write("deep/inner/model.py", feature);
-  Write("deep/inner/__init__.py", "from . import model\n");
-  EXPECT_EQ(Run("import torch\nimport deep.inner as d\n").output, kLeft);
-  EXPECT_EQ(Run("from deep import inner\n").output, kLeft);
-  EXPECT_EQ(Run("from deep.inner.model import make\n").output, kLeft);
-  EXPECT_EQ(Run("import deep\n").output, kAsync);  // does not import it
-  Write("other.py", feature);
+// PyTorch's own library gets the answer; the program and everybody else see the environment as it is.
+TEST_F(Needs, PyTorchAloneIsToldOfItsBackend) {
   EXPECT_EQ(Run("import torch\n").output, kAsync);
-  EXPECT_EQ(Run("import json, other\n").output, kLeft);
-  Write("a.py", "import b\n");
-  Write("b.py", "import a\n");
-  EXPECT_EQ(Run("import a\n").output, kAsync);
-}
-
-TEST_F(Needs, TheReasonIsSaidOnceCudaIsUsed) {
-  environment_["CUDA"] = "1";
-  const Outcome outcome = Run("import torch\nf = torch.compile(f, mode='reduce-overhead')\n");
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_NE(outcome.output.find("train.py line 2 has reduce-overhead"), std::string::npos) << outcome.output;
-  EXPECT_EQ(Run("import torch\n").output, kAsync);  // nothing to be said
-}
-
-TEST_F(Needs, RegisteredBuffersOfNcclKeepPyTorchsAllocator) {
-  const char* hook = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
-  environment_[hook] = "1";
+  EXPECT_EQ(Run("f = torch.compile(f, mode='reduce-overhead')\n").output, kAsync);  // nobody reads it
+  environment_["ASKING_LIBRARY"] = STALLOC_ASKING_OTHER;
   EXPECT_EQ(Run("import torch\n").output, kLeft);
-  environment_[hook] = "0";
-  EXPECT_EQ(Run("import torch\n").output, kAsync);
 }
 
-TEST_F(Needs, WhatTheUserSetStays) {
-  environment_["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
-  EXPECT_EQ(Run("mode='reduce-overhead'\n").output, "- expandable_segments:True\n");
-  environment_["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync";
-  EXPECT_EQ(Run("mode='reduce-overhead'\n").output, "- backend:cudaMallocAsync\n");
+TEST_F(Needs, TheCachingAllocatorsOptionsGiveWay) {
+  const std::string users =
+      "expandable_segments:True, pinned_use_background_threads:True,roundup_power2_divisions:[256:1,512:2]";
+  const std::string told = "backend:cudaMallocAsync,pinned_use_background_threads:True";
+  environment_["PYTORCH_CUDA_ALLOC_CONF"] = users;
+  EXPECT_EQ(Run("").output, told + " [-] " + told + " [" + users + "] \n");
+  environment_["STALLOC_LOG"] = "info";
+  const std::string said = Run("").output;
+  const std::string line = "without a meaning there: expandable_segments:True,roundup_power2_divisions:[256:1,512:2]\n";
+  const std::size_t at = said.find(line);
+  ASSERT_NE(at, std::string::npos) << said;
+  EXPECT_EQ(said.find(line, at + 1), std::string::npos) << said;
 }
 
-// A shell or a launcher has the preload too, and sets for its children what they may have to take back.
-TEST_F(Needs, WhatAnAncestorSetIsNotTheUsers) {
-  const std::string script = Write("train.py", "mode='reduce-overhead'\n");
-  const std::string plain = Write("plain.py", "import torch\n");
-  const std::string python = Program("python_double");
-  const auto shell = [&](const std::string& text) { return RunProgram({"sh", "-c", text}, environment_).output; };
-  EXPECT_EQ(shell(python + " " + script + "; true"), kLeft);
-  EXPECT_EQ(shell(python + " " + plain + "; true"), kAsync);
-  EXPECT_EQ(shell("PYTORCH_ALLOC_CONF=max_split_size_mb:64 " + python + " " + plain + "; true"),
-            "max_split_size_mb:64 -\n");
+// As by os.environ, before the import.
+TEST_F(Needs, WhatTheProgramSetsItselfGivesWayToo) {
+  environment_["SETS"] = "PYTORCH_ALLOC_CONF=max_split_size_mb:64";
+  EXPECT_EQ(Run("").output, "backend:cudaMallocAsync [max_split_size_mb:64] backend:cudaMallocAsync [-] \n");
+}
+
+TEST_F(Needs, ABackendThatTheUserNamesIsObeyed) {
+  for (const char* users : {"backend:native", "max_split_size_mb:64, backend:native", "backend:cudaMallocAsync"}) {
+    environment_["PYTORCH_CUDA_ALLOC_CONF"] = users;
+    EXPECT_EQ(Run("").output, std::string("- [-] ") + users + " [" + users + "] \n");
+  }
+}
+
+TEST_F(Needs, SettingsThatLeavePyTorchAlone) {
+  for (const char* setting : {"STALLOC_FRAMEWORKS=0", "STALLOC_DISABLE=1", "STALLOC_IPC=on"}) {
+    const std::string text = setting;
+    const std::string name = text.substr(0, text.find('='));
+    environment_[name] = text.substr(text.find('=') + 1);
+    EXPECT_EQ(Run("").output, kLeft) << setting;
+    environment_.erase(name);
+  }
+}
+
+// NCCL reads it in PyTorch's library, and would ask the backend for what it refuses.
+TEST_F(Needs, RegisteredBuffersOfNcclGiveWay) {
+  const std::string hook = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
+  environment_["ASKING_LIBRARY"] = STALLOC_ASKING_TORCH;
+  environment_[hook] = "1";
+  environment_["NAMES"] = hook;
+  EXPECT_EQ(Run("").output, "1 [1] \n");  // PyTorch has not asked for its backend
+  environment_["NAMES"] = "PYTORCH_ALLOC_CONF " + hook;
+  const std::string output = Run("").output;
+  EXPECT_NE(output.find("backend:cudaMallocAsync [-] - [1] \n"), std::string::npos) << output;
+  EXPECT_NE(output.find(hook + " has no effect"), std::string::npos) << output;
+  environment_["PYTORCH_ALLOC_CONF"] = "backend:native";
+  EXPECT_EQ(Run("").output, "backend:native [backend:native] 1 [1] \n");
+}
+
+TEST_F(Needs, TensorFlowIsTold) {
+  environment_["ASKING_LIBRARY"] = STALLOC_ASKING_TENSORFLOW;
+  environment_["NAMES"] = "TF_GPU_ALLOCATOR";
+  EXPECT_EQ(Run("").output, "cuda_malloc_async [-] \n");
+  environment_["TF_GPU_ALLOCATOR"] = "";
+  EXPECT_EQ(Run("").output, " [] \n");
+}
+
+// Children decide for themselves: they inherit nothing.
+TEST_F(Needs, AChildMayDecideOtherwise) {
+  environment_["CHILD"] = "import torch";
+  EXPECT_EQ(Run("").output, std::string(kAsync) + kAsync);
+  environment_["CHILD_SETS"] = "STALLOC_DISABLE=1";
+  EXPECT_EQ(Run("").output, std::string(kAsync) + kLeft);
 }
 
 TEST_F(Needs, AnEmptyCaptureIsRememberedForTheNextRun) {
@@ -90,7 +91,8 @@ TEST_F(Needs, AnEmptyCaptureIsRememberedForTheNextRun) {
   EXPECT_NE(first.output.find("the next run leaves PyTorch"), std::string::npos) << first.output;
   const Outcome second = Run("import library\n");
   EXPECT_TRUE(second.output.starts_with(kLeft)) << second.output;
-  EXPECT_NE(second.output.find("an earlier run of this program used them"), std::string::npos) << second.output;
+  EXPECT_NE(second.output.find("an earlier run of this program used CUDA graph pools"), std::string::npos)
+      << second.output;
   // Another program knows nothing of it; nor does anybody where nothing is kept.
   EXPECT_TRUE(Python({Write("other.py", "import library\n")}).output.starts_with(kAsync));
   environment_["STALLOC_PLAN_CACHE"] = "off";
@@ -130,12 +132,6 @@ TEST_F(Needs, IpcHandlesAreRefusedOnceAndThenGiven) {
 TEST_F(Needs, IpcHandlesWithoutTheShim) {
   environment_.erase("LD_PRELOAD");
   EXPECT_EQ(RunProgram({Program("ipc")}, environment_).exit_code, 0);
-}
-
-TEST_F(Needs, IpcKeepsPyTorchsAllocatorIfTheUserSaysSo) {
-  EXPECT_EQ(Run("import torch\n").output, kAsync);
-  environment_["STALLOC_IPC"] = "on";
-  EXPECT_EQ(Run("import torch\n").output, kLeft);
 }
 
 }  // namespace

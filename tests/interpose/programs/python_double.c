@@ -1,22 +1,28 @@
-// Says what PyTorch would read of its environment. Its name makes it a Python interpreter, its first argument that is
-// no option is a script. With CAPTURE set it does what torch.compile's CUDA graph trees begin with: an empty capture;
+// Says what PyTorch's library reads of the environment (NAMES, or its allocator's two names), and what everybody else
+// does, between brackets. ASKING_LIBRARY is that library. SETS is a variable and its value that the program sets first.
+// Its name makes it a Python interpreter, its first argument that is no option is a script. With CAPTURE set it does what torch.compile's CUDA graph trees begin with: an empty capture;
 // with CUDA set it allocates something, and as CUDA=handle asks for a legacy IPC handle of it, as CUDA=unjoined forks a
 // capture and does not join it. With CHILD set, it does all that once more in a child, another interpreter that is given
 // -c and CHILD's text; CHILD_SETS is a variable and its value that the child has besides.
 #include <cuda.h>
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
 
-static const char* Get(const char* name) {
-  const char* value = getenv(name);
-  return value != NULL ? value : "-";
-}
+static const char* OrDash(const char* value) { return value != NULL ? value : "-"; }
 
 static int Use(void) {
-  printf("%s %s\n", Get("PYTORCH_ALLOC_CONF"), Get("PYTORCH_CUDA_ALLOC_CONF"));
+  if (getenv("SETS") != NULL) putenv(getenv("SETS"));
+  void* library = dlopen(getenv("ASKING_LIBRARY"), RTLD_NOW);
+  CHECK(library != NULL);
+  const char* (*ask)(const char*) = (const char* (*)(const char*))dlsym(library, "Ask");
+  char* names = strdup(getenv("NAMES") != NULL ? getenv("NAMES") : "PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF");
+  for (char* name = strtok(names, " "); name != NULL; name = strtok(NULL, " "))
+    printf("%s [%s] ", OrDash(ask(name)), OrDash(getenv(name)));
+  printf("\n");
   fflush(stdout);
   if (getenv("CUDA") == NULL) return 0;
   CUcontext context;

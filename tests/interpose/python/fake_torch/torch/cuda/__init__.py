@@ -1,0 +1,5 @@
+from . import memory  # noqa: F401
+
+
+def device_count():
+    return 1
