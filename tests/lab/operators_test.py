@@ -146,6 +146,19 @@ class Operators(unittest.TestCase):
         self.assertEqual(first.returncode, 0, first.stderr[-2000:])
         self.assertEqual(first.stdout, second.stdout)
 
+    def test_indices_keep_their_values_beside_activations(self):
+        program = """
+import torch
+for _ in range(6):
+    activations = torch.ones(32 << 20).cuda()  # 128 MiB each
+    indices = torch.arange(1 << 19)
+    assert torch.equal(indices.cuda().cpu(), indices)
+print(torch.ones(8).cuda().tolist())
+"""
+        done, _ = laboratory.run(program)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        self.assertEqual(json.loads(done.stdout), [1.0] * 8)
+
     def test_every_imported_function_has_a_stand_in(self):
         if shutil.which("nm") is None:
             self.skipTest("no nm")

@@ -77,6 +77,12 @@ CUDART_EXPORT cudaError_t cudaMallocManaged(void** pointer, size_t size_bytes, u
   }));
 }
 
+// Managed memory is the host's here, so there is nothing to move.
+CUDART_RENAMED("cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2", MemPrefetch, const void* pointer, size_t,
+               cudaMemLocation, unsigned, cudaStream_t) {
+  return Finish(pointer == nullptr ? cudaErrorInvalidValue : cudaSuccess);
+}
+
 CUDART_EXPORT cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return Finish(
       WithContext([&](const DriverFunctions& driver) { return driver.real_cuMemGetInfo(free_bytes, total_bytes); }));

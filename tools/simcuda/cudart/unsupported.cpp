@@ -11,9 +11,4 @@ CUDART_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandl
   return Finish(cudaErrorNotSupported);
 }
 
-CUDART_RENAMED("cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2", MemPrefetch, const void*, size_t, cudaMemLocation,
-               unsigned, cudaStream_t) {
-  return Finish(cudaErrorNotSupported);
-}
-
 }  // namespace stalloc::simcuda::cudart

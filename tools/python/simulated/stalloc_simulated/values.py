@@ -26,6 +26,8 @@ from stalloc_simulated import report
 _MOST_ELEMENTS = 1 << 20
 # Likewise floating-point numbers: a few boxes, the parts of a loss. Weights and activations have more.
 _MOST_NUMBERS = 64
+# Floating-point numbers up to which a copy from the host carries its bytes.
+_MOST_CARRIED = 1 << 16
 # Tensors that are joined: more of them are parts of a model, not of a decision.
 _MOST_JOINED = 16
 
@@ -113,6 +115,23 @@ class _Values:
             self.torch.cuda.current_stream().synchronize()
             self.driver.cuMemsetD8_v2(ctypes.c_uint64(tensor.data_ptr()), 0, ctypes.c_size_t(size_bytes))
 
+    def skip_copy(self, tensor, source):
+        """Activations and weights from the host become zeros: their bytes would crowd out those of indices and masks,
+        of which the device keeps a limited number."""
+        if source.dtype in self.integers or source.is_cuda or source.device.type != "cpu":
+            return False
+        if source.numel() <= _MOST_CARRIED or tensor.dtype is not source.dtype or tensor.shape != source.shape:
+            return False
+        if not (tensor.is_contiguous() and source.is_contiguous()):
+            return False
+        stream = self.torch.cuda.current_stream(tensor.device).cuda_stream
+        size_bytes = tensor.numel() * tensor.element_size()
+        with self.torch.cuda.device(tensor.device):
+            failed = self.driver.cuMemsetD8Async(
+                ctypes.c_uint64(tensor.data_ptr()), 0, ctypes.c_size_t(size_bytes), ctypes.c_void_p(stream)
+            )
+        return failed == 0
+
     def new_on_device(self, host, device):
         result = self.torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
         self.to_device(result, host)
@@ -194,7 +213,7 @@ class _Values:
         names = [argument.name for argument in schema.arguments]
         written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         takes_generator = any(argument.name == "generator" for argument in schema.arguments)
-        is_copy = name == "aten::copy_"
+        is_copy, skip_copy = name == "aten::copy_", self.skip_copy
         computable, compute, integers, Tensor = self.computable, self.compute, self.integers, torch.Tensor
 
         def kernel(*args, **kwargs):
@@ -207,7 +226,7 @@ class _Values:
                 return original(*args, **kwargs)
             if is_copy:
                 if not (first.is_cuda and args[1].is_cuda):
-                    return original(*args, **kwargs)
+                    return first if skip_copy(first, args[1]) else original(*args, **kwargs)
                 if first.is_contiguous() and args[1].is_contiguous() and first.dtype is args[1].dtype:
                     return original(*args, **kwargs)  # a copy that needs no kernel
             verdict = computable(args[1:] if is_copy else args)
