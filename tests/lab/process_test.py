@@ -115,6 +115,12 @@ class Processes(unittest.TestCase):
         self.passed(done)
         self.assertEqual(done.stdout.strip(), "False")
 
+    def test_a_process_without_the_device(self):
+        program = "import sys, torch; print('stalloc_simulated.values' in sys.modules, torch.ones(2).sum().item())"
+        done, _ = laboratory.run(program, LD_PRELOAD="")
+        self.passed(done)
+        self.assertEqual(done.stdout.strip(), "False 2.0")
+
     def test_one_rank_of_many(self):
         done, _ = laboratory.run(RANKS, STALLOC_SIMULATED_WORLD_SIZE=1024, STALLOC_SIMULATED_RANK=5)
         self.passed(done)

@@ -4,18 +4,18 @@ import importlib.abc
 import importlib.util
 import sys
 
-from stalloc_simulated import kernels, ranks
+from stalloc_simulated import kernels, libraries, ranks
 
 
 def _before_torch():
-    from stalloc_simulated import libraries
-
     libraries.load()
 
 
 def _after_torch(torch):
     from stalloc_simulated import report, steps, values
 
+    if torch.version.cuda is None:  # a build for other devices has nothing to simulate
+        return
     report.install()
     steps.install(torch)
     values.install(torch)
@@ -63,8 +63,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install():
-    """Called before the program's first line. Does nothing where torch has been imported already."""
-    if "torch" in sys.modules:
+    """Called before the program's first line. Does nothing where torch has been imported already, nor in a process
+    whose LD_PRELOAD does not name the simulated device: a program may start others without it."""
+    if "torch" in sys.modules or libraries.folder() is None:
         return
     ranks.prepare_environment()
     kernels.prepare_environment()

@@ -4,8 +4,6 @@ The dynamic linker takes a library that is already loaded under the wanted sonam
 so that it costs nothing in processes that never import torch.
 """
 
-import ctypes
-import importlib.metadata
 import os
 
 # A library before those that need it.
@@ -21,6 +19,8 @@ def folder():
 
 
 def _version_of(*packages):
+    import importlib.metadata
+
     for package in packages:
         try:
             return [int(part) for part in importlib.metadata.version(package).split(".")[:3]]
@@ -31,6 +31,8 @@ def _version_of(*packages):
 
 def load():
     """Returns the names that were loaded. Raises OSError where a stand-in cannot be loaded."""
+    import ctypes
+
     here = folder()
     if here is None:
         return []
