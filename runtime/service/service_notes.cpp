@@ -62,7 +62,8 @@ void NoteNeed(Need need) noexcept {
     } else {
       const bool kept = !KeepNeed(settings, need).empty();
       LogWarn(std::string("this program sets up CUDA graph pools (torch.compile's reduce-overhead mode does), which "
-                          "PyTorch does not have on its cudaMallocAsync backend: ") +
+                          "PyTorch does not have on its cudaMallocAsync backend (what is compiled so runs without "
+                          "graphs): ") +
               (kept ? "the next run leaves PyTorch on its own allocator, as PYTORCH_ALLOC_CONF=backend:native does now"
                     : "PYTORCH_ALLOC_CONF=backend:native leaves PyTorch on its own allocator"));
     }

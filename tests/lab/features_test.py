@@ -34,6 +34,9 @@ class Features(unittest.TestCase):
             with self.subTest(name):
                 self.check(name)
 
+    def test_graphs_of_the_program(self):
+        self.check("graph_with_pool")
+
     def test_compiled_graphs_are_gone_without(self):
         self.assertIn("CUDA graph pools", self.check("cudagraphs_backend"))
 
