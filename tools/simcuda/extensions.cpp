@@ -107,7 +107,12 @@ SIMCUDA_EXPORT size_t simcudaAdvance(size_t steps) {
 }
 
 SIMCUDA_EXPORT void simcudaReset(const simcudaConfig* config) {
-  Reset({config->device_count, nullptr, config->memory_bytes, config->seed, config->max_pending, true});
+  Config fresh;
+  fresh.device_count = config->device_count;
+  fresh.memory_bytes = config->memory_bytes;
+  fresh.seed = config->seed;
+  fresh.max_pending = config->max_pending;
+  Reset(fresh);
 }
 
 }  // namespace stalloc::simcuda

@@ -2,6 +2,7 @@
 // Called under the machine's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -54,6 +55,8 @@ class Ledger {
   // Counts a call; the error that it was told to fail with, or CUDA_SUCCESS.
   CUresult Enter(EntryPoint entry);
   void AddCost(std::uint64_t cost_ns) { virtual_time_ns_ += cost_ns; }
+  // The host has waited until then.
+  void AdvanceTo(std::uint64_t time_ns) { virtual_time_ns_ = std::max(virtual_time_ns_, time_ns); }
 
   bool FailNext(std::string_view function, unsigned nth, CUresult code);
   std::uint64_t CallCount(std::string_view function) const;

@@ -68,7 +68,7 @@ void Machine::Restart(const Config& fresh) {
   ++epoch;
 
   config = fresh;
-  scheduler.Start(config.seed, config.max_pending);
+  scheduler.Start(config.seed, config.max_pending, config.clock);
   for (int index = 0; index < config.device_count; ++index) {
     auto device = std::make_unique<Device>();
     device->index = index;

@@ -6,11 +6,18 @@
 #include "machine.h"
 
 namespace stalloc::simcuda {
+namespace {
 
-void Scheduler::Start(std::uint64_t seed, std::size_t max_pending) {
+// A host that asks in a loop loses time by that, so that its loop ends.
+constexpr std::uint64_t kPollNs = 1000;
+
+}  // namespace
+
+void Scheduler::Start(std::uint64_t seed, std::size_t max_pending, bool clock) {
   seed_ = seed;
   random_ = seed * 2 + 1;
   max_pending_ = max_pending;
+  clock_ = clock;
 }
 
 void Scheduler::Stop() {
@@ -65,6 +72,27 @@ const Fence* Scheduler::Blocker(Stream& stream) {
   return after.empty() ? nullptr : &after.back();
 }
 
+std::uint64_t Scheduler::EndOf(const Stream& stream) const {
+  const Operation& head = stream.queue.front();
+  return std::max(stream.clock_ns, head.queued_at_ns) + (head.work != nullptr ? head.work->duration_ns : 0);
+}
+
+void Scheduler::RunUntilNow() {
+  const std::uint64_t now = machine_->ledger.virtual_time_ns();
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t i = 0; i < active_.size();) {
+      Stream& stream = *active_[i];
+      const std::size_t active = active_.size();
+      while (active_.size() == active && !stream.on_host && Blocker(stream) == nullptr && EndOf(stream) <= now) {
+        RunHead(stream);
+        progress = true;
+      }
+      if (active_.size() == active) ++i;  // otherwise another stream has taken this place
+    }
+  }
+}
+
 void Scheduler::RunHead(Stream& stream) {
   const Operation& head = stream.queue.front();
   stream.clock_ns = std::max(stream.clock_ns, head.queued_at_ns);
@@ -114,6 +142,14 @@ bool Scheduler::Step(const Fence& fence) {
 }
 
 void Scheduler::Wait(const Fence& fence) {
+  if (clock_) {
+    while (!fence.Passed()) {
+      if (!Step(fence)) machine_->host_function_done.wait(machine_->mutex);
+    }
+    // What the stream has done beyond the fence the host does not wait for, but it has done nothing beyond.
+    machine_->ledger.AdvanceTo(fence.stream->clock_ns);
+    return;
+  }
   while (!fence.Passed()) {
     // Meanwhile the other streams go on as well.
     if (!Lazy() && Draw(4) == 0 && RunAny()) continue;
@@ -123,6 +159,11 @@ void Scheduler::Wait(const Fence& fence) {
 
 bool Scheduler::Poll(const Fence& fence) {
   if (fence.Passed()) return true;
+  if (clock_) {
+    RunUntilNow();
+    if (!fence.Passed()) machine_->ledger.AddCost(kPollNs);
+    return fence.Passed();
+  }
   if (!Lazy()) {
     for (std::uint64_t steps = Draw(4); steps > 0; --steps) RunAny();
     if (Draw(2) == 0) return fence.Passed();

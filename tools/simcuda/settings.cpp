@@ -45,6 +45,9 @@ Config ConfigFromEnvironment(std::string* error) {
   ReadSize("SIMCUDA_MEMORY", &config.memory_bytes);
   Read("SIMCUDA_SEED", &config.seed);
   Read("SIMCUDA_LAG", &config.max_pending);
+  int clock = config.card != nullptr ? 1 : 0;
+  Read("SIMCUDA_CLOCK", &clock);
+  config.clock = clock != 0;
   int peers = config.peer_access ? 1 : 0;
   Read("SIMCUDA_PEERS", &peers);
   config.peer_access = peers != 0;

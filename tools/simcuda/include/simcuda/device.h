@@ -17,16 +17,19 @@ struct Config {
   std::uint64_t seed = 1;                     // of the order in which streams make progress
   // Operations that a stream holds back before it executes the oldest. 0: work executes as it is queued.
   std::size_t max_pending = 1024;
+  // Work executes when the modelled clock has reached its end, and a host that waits loses that time. Otherwise the
+  // seed decides when it executes, and durations show in events' times only.
+  bool clock = false;
   bool peer_access = true;  // devices can reach each other's memory
 };
 
 // SIMCUDA_DEVICE (cards.h: the name of a card, whose memory the devices then have), SIMCUDA_DEVICES (how many),
 // SIMCUDA_MEMORY (runtime/base/byte_size.h), SIMCUDA_SEED, SIMCUDA_LAG (max_pending),
-// SIMCUDA_PEERS (0: devices cannot reach each other's memory). What is not set or not a number keeps its default. The
-// devices of a process start with this. libcuda.so.1 also knows SIMCUDA_REPORT: a file (%p in its name: the process id)
-// to which it writes, at the end, one JSON object with corruptions, first_corruption, peak_physical_bytes (the highest
-// of the devices), virtual_time_ns and, for each of the devices, its peak_physical_bytes, memory_bytes and
-// refused_requests.
+// SIMCUDA_CLOCK (0 or 1; 1 where SIMCUDA_DEVICE is set), SIMCUDA_PEERS (0: devices cannot reach each other's memory).
+// What is not set or not a number keeps its default. The devices of a process start with this. libcuda.so.1 also knows
+// SIMCUDA_REPORT: a file (%p in its name: the process id) to which it writes, at the end, one JSON object with
+// corruptions, first_corruption, peak_physical_bytes (the highest of the devices), virtual_time_ns and, for each of the
+// devices, its peak_physical_bytes, memory_bytes and refused_requests.
 //
 // SIMCUDA_DEVICE with a name that no card has is an error: *error says so.
 Config ConfigFromEnvironment(std::string* error = nullptr);
