@@ -202,15 +202,6 @@ TEST_F(Graphs, VirtualMemoryMayChangeDuringACapture) {
   EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
 }
 
-TEST_F(Graphs, AnAllocationInAnotherStreamBreaksACapture) {
-  const CUstream stream = MakeStream();
-  ASSERT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
-  CUdeviceptr address = 0;
-  EXPECT_EQ(cuMemAllocAsync(&address, 1024, MakeStream()), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  CUgraph graph = nullptr;
-  EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-}
-
 TEST_F(Graphs, AUserObjectLivesAsLongAsTheGraphs) {
   static std::atomic<int> destroyed{0};
   destroyed = 0;

@@ -14,7 +14,7 @@ SIMCUDA_EXPORT CUresult cuMemGetInfo(unsigned* free_bytes, unsigned* total_bytes
   return Enter(EntryPoint::k_cuMemGetInfo, [&](Call& call) {
     constexpr std::uint64_t kMost = ~0u;
     const DeviceMemory& memory = *call.machine.FindDevice(call.context->device)->memory;
-    const std::uint64_t unused = memory.total_bytes() - memory.used_bytes();
+    const std::uint64_t unused = memory.free_bytes();
     if (free_bytes != nullptr) *free_bytes = static_cast<unsigned>(std::min(unused, kMost));
     if (total_bytes != nullptr) *total_bytes = static_cast<unsigned>(std::min(memory.total_bytes(), kMost));
     return CUDA_SUCCESS;

@@ -20,7 +20,7 @@ CUresult FreeBlockAt(Call& call, CUdeviceptr address) {
   Machine& machine = call.machine;
   if (FreeManaged(call, address)) return CUDA_SUCCESS;
   Block* live = machine.blocks.FindLive(address);
-  if (live == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (live == nullptr || live->kind == Block::Kind::kOpened) return CUDA_ERROR_INVALID_VALUE;
   if (live->kind == Block::Kind::kGraph && !machine.live_graph_memory.contains(address))
     return CUDA_ERROR_INVALID_VALUE;
   live->freed = true;  // a second thread that comes while this one waits finds it gone
@@ -40,6 +40,8 @@ CUresult FreeBlockAt(Call& call, CUdeviceptr address) {
       machine.blocks.Remove(address);
       block.pool->TrimToThreshold();
       break;
+    case Block::Kind::kOpened:
+      break;
     case Block::Kind::kGraph:
       live->freed = false;  // the next launch allocates it anew
       machine.live_graph_memory.erase(address);
@@ -55,7 +57,7 @@ constexpr std::size_t kPitchBytes = 512;
 SIMCUDA_EXPORT CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   return Enter(SIMCUDA_ENTRY(cuMemGetInfo), [&](Call& call) {
     const DeviceMemory& memory = *call.machine.FindDevice(call.context->device)->memory;
-    if (free_bytes != nullptr) *free_bytes = memory.total_bytes() - memory.used_bytes();
+    if (free_bytes != nullptr) *free_bytes = memory.free_bytes();
     if (total_bytes != nullptr) *total_bytes = memory.total_bytes();
     return CUDA_SUCCESS;
   });

@@ -1,6 +1,4 @@
-// Entry points that say what an address is, and those that share it with other processes.
-#include <unistd.h>
-
+// Entry points that say what an address is.
 #include <cstring>
 
 #include "call.h"
@@ -37,7 +35,7 @@ AddressInfo Describe(Machine& machine, CUdeviceptr address) {
     info.buffer_id = block->id;
     info.device = block->device;
     info.context = block->context != nullptr ? block->context->handle : nullptr;
-    info.pool = block->kind != Block::Kind::kMalloc;
+    info.pool = block->kind == Block::Kind::kPool || block->kind == Block::Kind::kGraph;
     info.pool_handle = block->pool != nullptr ? block->pool->handle : nullptr;
     info.legacy_ipc = info.rdma = block->kind == Block::Kind::kMalloc;
   } else if (const Mapping* mapping = machine.space.Find(address, &begin);
@@ -164,38 +162,5 @@ SIMCUDA_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attri
     return info.virtual_memory ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
   });
 }
-
-// Where a handle has the size of what it names, and whose it is.
-constexpr std::size_t kSizeInHandle = 2 * sizeof(std::uint64_t);
-constexpr std::size_t kProcessInHandle = 3 * sizeof(std::uint64_t);
-
-// A handle names the whole allocation, never a part. Memory that is mapped or of a pool has none.
-SIMCUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
-  return Enter(SIMCUDA_ENTRY(cuIpcGetMemHandle), [&](Call& call) {
-    const AddressInfo info = Describe(call.machine, address);
-    if (handle == nullptr || !info.legacy_ipc) return CUDA_ERROR_INVALID_VALUE;
-    std::memset(handle, 0, sizeof(*handle));
-    std::memcpy(handle->reserved, &info.begin, sizeof(info.begin));
-    std::memcpy(handle->reserved + sizeof(info.begin), &info.buffer_id, sizeof(info.buffer_id));
-    std::memcpy(handle->reserved + kSizeInHandle, &info.size_bytes, sizeof(info.size_bytes));
-    const pid_t process = ::getpid();
-    std::memcpy(handle->reserved + kProcessInHandle, &process, sizeof process);
-    return CUDA_SUCCESS;
-  });
-}
-
-// The memory of another process is stood in for by memory of this one: of the same size, with contents of its own. A
-// process cannot open its own handles.
-SIMCUDA_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned) {
-  std::uint64_t size_bytes = 0;
-  pid_t process = 0;
-  std::memcpy(&size_bytes, handle.reserved + kSizeInHandle, sizeof size_bytes);
-  std::memcpy(&process, handle.reserved + kProcessInHandle, sizeof process);
-  if (process == ::getpid() || size_bytes == 0)
-    return Enter(SIMCUDA_ENTRY(cuIpcOpenMemHandle), [](Call&) { return CUDA_ERROR_INVALID_CONTEXT; });
-  return cuMemAlloc(address, size_bytes);
-}
-
-SIMCUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) { return cuMemFree(address); }
 
 }  // namespace stalloc::simcuda

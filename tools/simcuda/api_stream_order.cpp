@@ -11,7 +11,6 @@ CUresult AllocateFrom(Call& call, Stream& stream, const std::shared_ptr<Pool>& p
                       CUdeviceptr* address) {
   if (stream.capture != nullptr)
     return CaptureAllocation(call.machine, stream, pool->device(), std::max<std::size_t>(size_bytes, 1), address);
-  if (const CUresult error = CheckUnsafeCall(call.machine, call.thread)) return error;
   const CUresult result = pool->Allocate(stream.shared_from_this(), size_bytes, address);
   if (result != CUDA_SUCCESS) return result;
   Block block;
@@ -45,6 +44,8 @@ CUresult FreeInOrder(Call& call, Stream& stream, CUdeviceptr address) {
       machine.blocks.Remove(address);
       break;
     }
+    case Block::Kind::kOpened:
+      return CUDA_ERROR_INVALID_VALUE;
     case Block::Kind::kGraph: {
       const auto live = machine.live_graph_memory.find(address);
       if (live == machine.live_graph_memory.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -68,6 +69,7 @@ CUresult Record(Call& call, Stream& stream, CUevent handle, bool external) {
   } else {
     if (const CUresult error = Submit(call, stream, std::make_shared<RecordTime>(record))) return error;
     record->fence = stream.Here();
+    if ((event->flags & CU_EVENT_INTERPROCESS) != 0) call.machine.scheduler.Wait(record->fence);
   }
   event->record = std::move(record);
   return CUDA_SUCCESS;

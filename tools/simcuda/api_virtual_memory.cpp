@@ -70,6 +70,8 @@ SIMCUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::s
     if (handle == nullptr || properties == nullptr || size == 0 || size % kPageBytes != 0 || flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
     if (!IsPinnedOnDevice(call.machine, properties)) return CUDA_ERROR_INVALID_DEVICE;
+    if ((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+      return CUDA_ERROR_NOT_SUPPORTED;  // no fabric
     PhysicalPtr physical = call.machine.FindDevice(properties->location.id)->memory->Allocate(size);
     if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     call.AddCost(kCreateNsPerMiB * (size >> 20));
@@ -176,15 +178,47 @@ SIMCUDA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationPr
   });
 }
 
-// Sharing with other processes is not simulated.
-SIMCUDA_EXPORT CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
-                                                     unsigned long long) {
-  return Enter(SIMCUDA_ENTRY(cuMemExportToShareableHandle), [](Call&) { return CUDA_ERROR_NOT_SUPPORTED; });
+// A file descriptor of its own each time, of the file that has the contents from then on.
+SIMCUDA_EXPORT CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
+                                                     CUmemAllocationHandleType type, unsigned long long flags) {
+  return Enter(SIMCUDA_ENTRY(cuMemExportToShareableHandle), [&](Call& call) {
+    const auto it = call.machine.virtual_handles.find(handle);
+    if (shareable == nullptr || it == call.machine.virtual_handles.end() || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+    if ((it->second.properties.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult error = ShareContents(*it->second.physical)) return error;
+    const int descriptor = fcntl(it->second.physical->contents.shared()->descriptor(), F_DUPFD_CLOEXEC, 0);
+    if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    std::memcpy(shareable, &descriptor, sizeof(descriptor));
+    return CUDA_SUCCESS;
+  });
 }
 
-SIMCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle*, void*,
-                                                       CUmemAllocationHandleType) {
-  return Enter(SIMCUDA_ENTRY(cuMemImportFromShareableHandle), [](Call&) { return CUDA_ERROR_NOT_SUPPORTED; });
+// The descriptor stays the caller's.
+SIMCUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
+                                                       CUmemAllocationHandleType type) {
+  return Enter(SIMCUDA_ENTRY(cuMemImportFromShareableHandle), [&](Call& call) {
+    if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+    const auto descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(shareable));
+    std::shared_ptr<SharedContents> contents = SharedContents::Open(descriptor);
+    if (contents == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    // This process's own memory is the same memory again.
+    for (const auto& [known, owner] : call.machine.virtual_handles) {
+      const auto& shared = owner.physical->contents.shared();
+      if (shared == nullptr || shared->id() != contents->id()) continue;
+      *handle = AddHandle(call.machine, owner.physical, owner.properties);
+      return CUDA_SUCCESS;
+    }
+    const Device* device = call.machine.FindDevice(contents->device());
+    if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    auto physical = std::make_shared<PhysicalAllocation>(device->memory, contents->size_bytes(), false);
+    CUmemAllocationProp properties = DevicePropertiesOf(*physical);
+    properties.requestedHandleTypes = type;
+    if (!physical->contents.Share(std::move(contents), true)) return CUDA_ERROR_OPERATING_SYSTEM;
+    *handle = AddHandle(call.machine, std::move(physical), properties);
+    return CUDA_SUCCESS;
+  });
 }
 
 // A file descriptor that stands for nothing.

@@ -83,6 +83,9 @@ CUresult CheckHostWait(Call& call, Stream* stream);
 CUresult RetainPrimary(Call& call, CUcontext* context, int index);
 CUresult ReleasePrimary(Call& call, int index);
 
+// Puts the contents where other processes can have them too.
+CUresult ShareContents(PhysicalAllocation& physical);
+
 // Gives pool memory above the release thresholds back, as the driver does whenever the host has waited.
 void TrimPools(Machine& machine, int device);
 

@@ -14,6 +14,11 @@ constexpr std::size_t kKeptBytesBudget = 256 << 20;
 
 std::atomic<std::size_t> kept_bytes{0};
 
+// A tag in shared memory.
+std::uint8_t TagByte(std::uint64_t tag, std::uint64_t offset) {
+  return static_cast<std::uint8_t>(tag >> (8 * (offset % 8)));
+}
+
 std::uint64_t Mix(std::uint64_t x) {  // the finaliser of SplitMix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -98,6 +103,7 @@ std::map<std::uint64_t, Content>::iterator Contents::Cut(std::uint64_t offset) {
 
 void Contents::Write(std::uint64_t offset, std::uint64_t size_bytes, const Content& content) {
   if (size_bytes == 0) return;
+  if (shared_ != nullptr) return WriteBytes(offset, size_bytes, content);
   if (offset == 0 && size_bytes == size_bytes_) {  // a whole page: the common case
     intervals_.erase(std::next(intervals_.begin()), intervals_.end());
     intervals_.begin()->second = content;
@@ -112,8 +118,43 @@ void Contents::Write(std::uint64_t offset, std::uint64_t size_bytes, const Conte
   if (first != intervals_.begin() && content.Continues(std::prev(first)->second)) intervals_.erase(first);
 }
 
+void Contents::WriteBytes(std::uint64_t offset, std::uint64_t size_bytes, const Content& content) {
+  std::uint8_t* to = shared_->data() + offset;
+  switch (content.kind) {
+    case Content::Kind::kUntouched:
+      return shared_->Clear(offset, size_bytes);
+    case Content::Kind::kBytes:
+      std::memcpy(to, content.bytes->data() + (offset - content.origin), size_bytes);
+      return;
+    case Content::Kind::kFill:
+      if (content.value == 0) return shared_->Clear(offset, size_bytes);
+      for (std::uint64_t i = 0; i < size_bytes; ++i) to[i] = content.ByteAt(offset + i);
+      return;
+    case Content::Kind::kTag:
+      for (std::uint64_t i = 0; i < size_bytes; ++i) to[i] = TagByte(content.value, offset + i);
+      return;
+  }
+}
+
+bool Contents::Share(std::shared_ptr<SharedContents> file, bool opened) {
+  if (file == nullptr || file->size_bytes() < size_bytes_) return false;
+  std::vector<Piece> pieces;
+  if (!opened) pieces = Read(0, size_bytes_);
+  shared_ = std::move(file);
+  for (const Piece& piece : pieces) {
+    if (piece.content.kind != Content::Kind::kUntouched) WriteBytes(piece.offset, piece.size_bytes, piece.content);
+  }
+  intervals_.clear();
+  return true;
+}
+
 std::vector<Contents::Piece> Contents::Read(std::uint64_t offset, std::uint64_t size_bytes) const {
   std::vector<Piece> pieces;
+  if (shared_ != nullptr) {
+    auto bytes = std::make_shared<const ByteBuffer>(shared_->data() + offset, size_bytes);
+    pieces.push_back({offset, size_bytes, {Content::Kind::kBytes, 0, offset, std::move(bytes)}});
+    return pieces;
+  }
   const std::uint64_t end = offset + size_bytes;
   for (auto it = std::prev(intervals_.upper_bound(offset)); it != intervals_.end() && it->first < end; ++it) {
     const auto next = std::next(it);
@@ -126,6 +167,12 @@ std::vector<Contents::Piece> Contents::Read(std::uint64_t offset, std::uint64_t 
 
 std::optional<Contents::Piece> Contents::FindOther(std::uint64_t offset, std::uint64_t size_bytes,
                                                    std::uint64_t tag) const {
+  if (shared_ != nullptr) {
+    for (std::uint64_t at = offset; at < offset + size_bytes; ++at) {
+      if (shared_->data()[at] != TagByte(tag, at)) return Read(at, offset + size_bytes - at).front();
+    }
+    return std::nullopt;
+  }
   const std::uint64_t end = offset + size_bytes;
   for (auto it = std::prev(intervals_.upper_bound(offset)); it != intervals_.end() && it->first < end; ++it) {
     if (it->second.kind == Content::Kind::kTag && it->second.value == tag) continue;

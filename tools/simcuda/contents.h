@@ -1,7 +1,8 @@
 // Contents: what one physical allocation holds, as a map of intervals instead of bytes.
 //
 // An interval is untouched memory, a tag, a fill pattern, or real bytes where a program copied some in. A 140 GiB
-// device therefore costs what its distinct writes cost. Called under the machine's lock.
+// device therefore costs what its distinct writes cost. Memory that is given to other processes has real bytes in a
+// file instead (shared_contents.h). Called under the machine's lock.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "shared_contents.h"
 
 namespace stalloc::simcuda {
 
@@ -62,6 +65,11 @@ class Contents {
   void Write(std::uint64_t offset, std::uint64_t size_bytes, const Content& content);
   std::vector<Piece> Read(std::uint64_t offset, std::uint64_t size_bytes) const;
 
+  // From now on they are in a file, which other processes may have too; `opened`: what it holds counts, not what this
+  // had. False if the file could not be made.
+  bool Share(std::shared_ptr<SharedContents> file, bool opened);
+  const std::shared_ptr<SharedContents>& shared() const { return shared_; }
+
   // The first piece of the range that is not labelled `tag`, if there is one.
   std::optional<Piece> FindOther(std::uint64_t offset, std::uint64_t size_bytes, std::uint64_t tag) const;
 
@@ -69,7 +77,10 @@ class Contents {
   // An iterator to the interval that begins at `offset`, after cutting the one that contains it.
   std::map<std::uint64_t, Content>::iterator Cut(std::uint64_t offset);
 
+  void WriteBytes(std::uint64_t offset, std::uint64_t size_bytes, const Content& content);
+
   std::uint64_t size_bytes_;
+  std::shared_ptr<SharedContents> shared_;      // null: `intervals_` counts
   std::map<std::uint64_t, Content> intervals_;  // begin -> content, up to the next begin
 };
 

@@ -1,6 +1,8 @@
 // simcuda/extensions.h.
 #include "simcuda/extensions.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -79,6 +81,30 @@ SIMCUDA_EXPORT uint64_t simcudaPhysicalBytes(int device) {
   const std::lock_guard lock(machine.mutex);
   const Device* found = machine.FindDevice(device);
   return found == nullptr ? 0 : found->memory->used_bytes();
+}
+
+SIMCUDA_EXPORT uint64_t simcudaUsedBytes(int device) {
+  Machine& machine = Machine::Get();
+  const std::lock_guard lock(machine.mutex);
+  const Device* found = machine.FindDevice(device);
+  return found == nullptr ? 0 : found->memory->total_bytes() - found->memory->free_bytes();
+}
+
+SIMCUDA_EXPORT size_t simcudaProcesses(int device, int* processes, uint64_t* bytes, size_t capacity) {
+  Machine& machine = Machine::Get();
+  const std::lock_guard lock(machine.mutex);
+  const Device* found = machine.FindDevice(device);
+  if (found == nullptr) return 0;
+  std::vector<std::pair<int, std::uint64_t>> known;
+  if (machine.shared != nullptr)
+    known = machine.shared->Processes(device);
+  else if (found->memory->used_bytes() != 0)
+    known.emplace_back(getpid(), found->memory->used_bytes());
+  for (std::size_t i = 0; i < std::min(capacity, known.size()); ++i) {
+    processes[i] = known[i].first;
+    bytes[i] = known[i].second;
+  }
+  return known.size();
 }
 
 SIMCUDA_EXPORT uint64_t simcudaPeakPhysicalBytes(int device) {

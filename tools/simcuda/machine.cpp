@@ -51,6 +51,7 @@ void Machine::Restart(const Config& fresh) {
   graphs.Clear();
   graph_nodes.Clear();
   live_graph_memory.clear();
+  opened_ipc.clear();
   user_objects.Clear();
   pools.Clear();
   arrays.Clear();
@@ -68,11 +69,17 @@ void Machine::Restart(const Config& fresh) {
   ++epoch;
 
   config = fresh;
+  shared.reset();
+  if (!config.shared.empty()) {
+    std::string error;
+    shared = SharedDevices::Open(config.shared, &error);
+    if (shared == nullptr) std::fprintf(stderr, "simcuda: %s\n", error.c_str());
+  }
   scheduler.Start(config.seed, config.max_pending, config.clock);
   for (int index = 0; index < config.device_count; ++index) {
     auto device = std::make_unique<Device>();
     device->index = index;
-    device->memory = std::make_shared<DeviceMemory>(index, config.memory_bytes);
+    device->memory = std::make_shared<DeviceMemory>(index, config.memory_bytes, shared.get());
     device->primary = std::make_shared<Context>();
     device->primary->device = index;
     device->primary->primary = true;

@@ -87,6 +87,7 @@ struct Machine {
   bool forked = false;         // a child of a process that had initialised: nothing works any more
   bool deinitialised = false;  // the shared library was unloaded, or the process ends
 
+  std::unique_ptr<SharedDevices> shared;  // null: nobody else uses the devices
   std::vector<std::unique_ptr<Device>> devices;
   AddressSpace space;
   Scheduler scheduler{this};
@@ -101,6 +102,7 @@ struct Machine {
   HandleTable<Event, CUevent> events{0x12'0000'0000};
   HandleTable<Pool, CUmemoryPool> pools{0x13'0000'0000};
   HandleTable<Graph, CUgraph> graphs{0x14'0000'0000};
+  std::map<CUdeviceptr, std::uint64_t> opened_ipc;  // memory of other processes: where it is mapped, how large
   std::map<CUdeviceptr, std::shared_ptr<GraphMemory>> live_graph_memory;  // for the program to free
   HandleTable<NodeReference, CUgraphNode> graph_nodes{0x1a'0000'0000};
   HandleTable<UserObject, CUuserObject> user_objects{0x1b'0000'0000};

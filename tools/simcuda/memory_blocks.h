@@ -20,7 +20,7 @@ class Pool;
 inline constexpr std::uint64_t kBlockUnitBytes = 512;
 
 struct Block {
-  enum class Kind : std::uint8_t { kMalloc, kPool, kGraph };
+  enum class Kind : std::uint8_t { kMalloc, kPool, kGraph, kOpened };  // kOpened: another process's
 
   std::uint64_t size_bytes = 0;  // as asked for
   Kind kind = Kind::kMalloc;

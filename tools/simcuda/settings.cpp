@@ -48,6 +48,7 @@ Config ConfigFromEnvironment(std::string* error) {
   int clock = config.card != nullptr ? 1 : 0;
   Read("SIMCUDA_CLOCK", &clock);
   config.clock = clock != 0;
+  if (const char* shared = std::getenv("SIMCUDA_SHARED")) config.shared = shared;
   int peers = config.peer_access ? 1 : 0;
   Read("SIMCUDA_PEERS", &peers);
   config.peer_access = peers != 0;

@@ -77,12 +77,6 @@ CUDART_EXPORT cudaError_t cudaMallocManaged(void** pointer, size_t size_bytes, u
   }));
 }
 
-// Managed memory is the host's here, so there is nothing to move.
-CUDART_RENAMED("cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2", MemPrefetch, const void* pointer, size_t,
-               cudaMemLocation, unsigned, cudaStream_t) {
-  return Finish(pointer == nullptr ? cudaErrorInvalidValue : cudaSuccess);
-}
-
 CUDART_EXPORT cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return Finish(
       WithContext([&](const DriverFunctions& driver) { return driver.real_cuMemGetInfo(free_bytes, total_bytes); }));
@@ -189,6 +183,22 @@ CUDART_EXPORT cudaError_t cudaIpcOpenMemHandle(void** pointer, cudaIpcMemHandle_
 CUDART_EXPORT cudaError_t cudaIpcCloseMemHandle(void* pointer) {
   return Finish(
       WithContext([&](const DriverFunctions& driver) { return driver.real_cuIpcCloseMemHandle(Address(pointer)); }));
+}
+
+static_assert(sizeof(cudaIpcEventHandle_t) == sizeof(CUipcEventHandle));
+
+CUDART_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    return driver.real_cuIpcGetEventHandle(reinterpret_cast<CUipcEventHandle*>(handle), event);
+  }));
+}
+
+CUDART_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+  return Finish(WithContext([&](const DriverFunctions& driver) {
+    CUipcEventHandle driver_handle;
+    std::memcpy(&driver_handle, &handle, sizeof(handle));
+    return driver.real_cuIpcOpenEventHandle(event, driver_handle);
+  }));
 }
 
 }  // namespace stalloc::simcuda::cudart

@@ -1,5 +1,6 @@
 // Functions of CUDA 12 whose names CUDA 13 gave to later versions of them, or dropped.
 #include "abi.h"
+#include "managed.h"
 
 namespace stalloc::simcuda::cudart {
 
@@ -51,6 +52,15 @@ CUDART_AS("cudaGraphRemoveDependencies", RemoveDependencies1, cudaGraph_t graph,
 CUDART_AS("cudaGraphAddNode", AddNode1, cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
           size_t count, cudaGraphNodeParams* parameters) {
   return AddNode(node, graph, before, nullptr, count, parameters);
+}
+
+// Places were numbers of devices.
+CUDART_AS("cudaMemPrefetchAsync", Prefetch1, const void* pointer, size_t size_bytes, int, cudaStream_t) {
+  return HintAbout(pointer, size_bytes);
+}
+
+CUDART_AS("cudaMemAdvise", Advise1, const void* pointer, size_t size_bytes, cudaMemoryAdvise, int) {
+  return HintAbout(pointer, size_bytes);
 }
 
 }  // namespace stalloc::simcuda::cudart

@@ -20,12 +20,14 @@ struct Config {
   // Work executes when the modelled clock has reached its end, and a host that waits loses that time. Otherwise the
   // seed decides when it executes, and durations show in events' times only.
   bool clock = false;
+  std::string shared{};     // processes with this name use the same devices; empty: this one has its own
   bool peer_access = true;  // devices can reach each other's memory
 };
 
 // SIMCUDA_DEVICE (cards.h: the name of a card, whose memory the devices then have), SIMCUDA_DEVICES (how many),
 // SIMCUDA_MEMORY (runtime/base/byte_size.h), SIMCUDA_SEED, SIMCUDA_LAG (max_pending),
-// SIMCUDA_CLOCK (0 or 1; 1 where SIMCUDA_DEVICE is set), SIMCUDA_PEERS (0: devices cannot reach each other's memory).
+// SIMCUDA_CLOCK (0 or 1; 1 where SIMCUDA_DEVICE is set), SIMCUDA_SHARED (shared),
+// SIMCUDA_PEERS (0: devices cannot reach each other's memory).
 // What is not set or not a number keeps its default. The devices of a process start with this. libcuda.so.1 also knows
 // SIMCUDA_REPORT: a file (%p in its name: the process id) to which it writes, at the end, one JSON object with
 // corruptions, first_corruption, peak_physical_bytes (the highest of the devices), virtual_time_ns and, for each of the

@@ -57,6 +57,9 @@ SIMCUDA_API uint64_t simcudaVirtualTimeNs(void);
 
 /* Physical memory in use on a device and the most there was since the start or simcudaResetPeak. */
 SIMCUDA_API uint64_t simcudaPhysicalBytes(int device);
+/* The same over all processes that share the devices, and each of them; returns how many there are. */
+SIMCUDA_API uint64_t simcudaUsedBytes(int device);
+SIMCUDA_API size_t simcudaProcesses(int device, int* processes, uint64_t* bytes, size_t capacity);
 SIMCUDA_API uint64_t simcudaPeakPhysicalBytes(int device);
 SIMCUDA_API void simcudaResetPeak(int device);
 
