@@ -143,6 +143,8 @@ class Processes(unittest.TestCase):
 
     def test_compiled(self):
         done, reports = laboratory.run(COMPILED)
+        if "No module named 'triton'" in done.stderr:
+            self.skipTest("this interpreter has no Triton")
         self.passed(done)
         self.assertEqual(done.stdout.strip(), "1")
         self.assertIn("Inductor's Triton kernels", reports[0]["unsimulated"])

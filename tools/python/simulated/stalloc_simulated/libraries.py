@@ -19,6 +19,7 @@ def folder():
 
 
 def _version_of(*packages):
+    """Of the first of `packages` that is installed, or else that torch was built with."""
     import importlib.metadata
 
     for package in packages:
@@ -26,6 +27,17 @@ def _version_of(*packages):
             return [int(part) for part in importlib.metadata.version(package).split(".")[:3]]
         except (importlib.metadata.PackageNotFoundError, ValueError):
             continue
+    try:
+        required = importlib.metadata.requires("torch") or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for requirement in required:
+        name, _, version = requirement.partition(";")[0].strip().partition("==")
+        if name.strip() in packages and version:
+            try:
+                return [int(part) for part in version.split(".")[:3]]
+            except ValueError:
+                return None
     return None
 
 

@@ -274,7 +274,7 @@ class _Values:
             """A number that stands for a tensor arrives here as a Python number."""
             if type(second) in kinds:
                 second = torch.scalar_tensor(second, dtype=kinds[type(second)])
-            if type(first) in kinds:
+            if types[0] == "TensorType" and type(first) in kinds:
                 first = torch.scalar_tensor(first, dtype=kinds[type(first)])
             return kernel(first, **kwargs) if second is None else kernel(first, second, *args, **kwargs)
 
