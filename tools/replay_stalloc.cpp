@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "planner/plan_file.h"
 #include "runtime/base/driver_api.h"
 #include "runtime/base/settings.h"
 #include "runtime/pages/peer_access.h"
@@ -93,8 +94,15 @@ class Replay {
     settings.plan.text = plan_path;
     settings.plan_cache.enabled = false;
     runtime::DeviceService::Refusal refusal;
-    const runtime::DeviceService::Recorded recorded{.configuration = ConfigurationOf(trace_),
-                                                    .clock_ns = [this] { return NowNs(); }};
+    runtime::DeviceService::Recorded recorded{.configuration = ConfigurationOf(trace_),
+                                              .clock_ns = [this] { return NowNs(); }};
+    // The trace does not say of which program it is, nor on which device and with which arguments it ran: a plan that a
+    // process has kept is taken to be of the same.
+    if (const auto plan = planner::ReadPlanFile(plan_path)) {
+      recorded.program = plan->program;
+      recorded.device_name = plan->device;
+      if (plan->program != 0) recorded.configuration = plan->configuration;
+    }
     service_ = runtime::DeviceService::Make(device_.driver(), settings, device_.device(), device_.context(), peers_,
                                             &refusal, &recorded);
     if (service_ == nullptr) throw Failure(ExitCode::kInternal, "simulated device: " + refusal.reason);

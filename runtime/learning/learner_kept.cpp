@@ -25,7 +25,7 @@ std::string MadeBy(std::int32_t rank) { return rank < 0 ? "" : ", made by rank "
 std::string Foreign(const planner::Plan& plan, const Learner::Options& options) {
   if (plan.program != 0 && options.program != 0 && plan.program != options.program)
     return "it was made for another program";
-  if (!plan.device.empty() && plan.device != options.device_name)
+  if (!plan.device.empty() && !options.device_name.empty() && plan.device != options.device_name)
     return "it was made for a " + plan.device + ", this is a " + options.device_name;
   return {};
 }

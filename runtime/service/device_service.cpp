@@ -74,8 +74,8 @@ std::unique_ptr<DeviceService> DeviceService::Make(const DriverApi& driver, cons
   try {
     Learner::Options options;
     options.planning = settings.planning;
-    options.program = ProgramFingerprint();
-    options.device_name = service->name_;
+    options.program = recorded != nullptr ? recorded->program : ProgramFingerprint();
+    options.device_name = recorded != nullptr ? recorded->device_name : service->name_;
     options.rank = ThisProcess().rank;
     if (settings.planning) {
       options.configuration = recorded != nullptr ? recorded->configuration : ProgramConfiguration();

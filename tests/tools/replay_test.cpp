@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "command.h"
+#include "planner/plan_file.h"
 #include "tools/models/allocator_model.h"
 
 namespace stalloc::tools {
@@ -72,6 +73,21 @@ TEST_F(ReplayVerb, APlanIsKeptWhereAskedTo) {
   const std::string input = Write("training.csv", SmallTraining(16, 100));
   ASSERT_EQ(RunStalloc({"replay", input, "--plan", Path("kept.plan")}).exit_code, 0);
   EXPECT_EQ(json::parse(RunStalloc({"show", Path("kept.plan"), "--json"}).output).at("format"), "plan");
+}
+
+// Kept by a process on a device that this machine does not have: that process's own.
+TEST_F(ReplayVerb, APlanThatAProcessHasKeptIsFollowed) {
+  const std::string input = Write("training.csv", SmallTraining(16, 100));
+  const std::string path = Path("kept.plan");
+  ASSERT_EQ(RunStalloc({"replay", input, "--plan", path}).exit_code, 0);
+  planner::Plan plan = *planner::ReadPlanFile(path);
+  plan.program = 1;
+  plan.configuration = 2;
+  plan.device = "another device";
+  ASSERT_EQ(planner::WritePlanFile(path, plan), std::nullopt);
+  const json result = json::parse(RunStalloc({"replay", input, "--json", "--plan", path}).output)[0];
+  EXPECT_GT(result.at("planned_by_step").at(2), 2 * 100);
+  EXPECT_EQ(planner::ReadPlanFile(path)->device, "another device") << "and stays it";
 }
 
 TEST_F(ReplayVerb, ADeviceTooSmallIsInfeasible) {

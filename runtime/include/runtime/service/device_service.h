@@ -20,6 +20,9 @@ class DeviceService {
  public:
   // What a recording says of itself that a process would be asked.
   struct Recorded {
+    // Whose recording it is; 0 and empty, not known: any kept plan may be its own.
+    std::uint64_t program = 0;
+    std::string device_name{};
     std::uint64_t configuration = 0;          // see ProgramConfiguration
     std::function<std::uint64_t()> clock_ns;  // see MemoryPolicy
   };
