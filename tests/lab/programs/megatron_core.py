@@ -16,6 +16,10 @@ from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
 from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer.moe import moe_utils
+
+if not hasattr(moe_utils, "te_general_gemm"):
+    moe_utils.te_general_gemm = None  # megatron-core 0.16 asks for it where there is no TransformerEngine, too
 
 steps, options = int(sys.argv[1]), sys.argv[2:]
 recompute, experts, interleaved = "recompute" in options, "experts" in options, "interleaved" in options
@@ -75,3 +79,4 @@ for _ in range(steps):
     for chunk in chunks:
         chunk.finish_grad_sync()
     optimizer.step()
+dist.destroy_process_group()
