@@ -80,6 +80,8 @@ int Main(int argc, char** argv) {
   stalloc::tools::AddShowVerb(app, &exit_code);
   stalloc::tools::AddReplayVerb(app, &exit_code);
   stalloc::tools::AddReportVerb(app, &exit_code);
+  stalloc::tools::AddImportVerb(app, &exit_code);
+  stalloc::tools::AddExportVerb(app, &exit_code);
   stalloc::tools::AddDoctorVerb(app, behind_dashes, &exit_code);
   if (argc < 2) {
     std::fputs(kFirstUses, stderr);

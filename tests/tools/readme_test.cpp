@@ -64,7 +64,7 @@ TEST(Settings, HasTheTable) {
 
 TEST(Readme, NamesEveryVerb) {
   const std::string manual = Text("tools/stalloc.1");
-  for (const char* verb : {"run", "fit", "plan", "show", "replay", "report", "doctor"}) {
+  for (const char* verb : {"run", "fit", "plan", "show", "replay", "report", "import", "export", "doctor"}) {
     EXPECT_NE(Readme().find(std::string("stalloc ") + verb), std::string::npos) << verb;
     EXPECT_NE(manual.find(std::string("\\fBstalloc ") + verb), std::string::npos) << verb;
     EXPECT_NE(manual.find(std::string(".B ") + verb + "\n"), std::string::npos) << verb;

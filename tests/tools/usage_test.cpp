@@ -13,7 +13,7 @@ class Usage : public CommandTest {};
 TEST_F(Usage, EveryVerbHasHelpWithAnExample) {
   EXPECT_EQ(RunStalloc({"--help"}).exit_code, 0);
   EXPECT_EQ(RunStalloc({"--version"}).exit_code, 0);
-  for (const char* verb : {"run", "plan", "show", "replay", "report", "doctor"}) {
+  for (const char* verb : {"run", "plan", "show", "replay", "report", "import", "export", "doctor"}) {
     const Ended ended = RunStalloc({verb, "--help"});
     EXPECT_EQ(ended.exit_code, 0) << verb;
     EXPECT_NE(ended.output.find(std::string("Example: stalloc ") + verb), std::string::npos) << verb;

@@ -20,6 +20,8 @@ void AddPlanVerb(CLI::App& app, int* exit_code);
 void AddShowVerb(CLI::App& app, int* exit_code);
 void AddReplayVerb(CLI::App& app, int* exit_code);
 void AddReportVerb(CLI::App& app, int* exit_code);
+void AddImportVerb(CLI::App& app, int* exit_code);
+void AddExportVerb(CLI::App& app, int* exit_code);
 void AddDoctorVerb(CLI::App& app, const std::vector<std::string>& behind_dashes, int* exit_code);
 
 // The command that `run`, `fit` or `doctor` is about: what their own options left over, and what is behind the dashes.
